@@ -1,0 +1,3 @@
+module xla_go
+
+go 1.26
