@@ -114,7 +114,9 @@ typedef struct xla_go_call {
   int32_t op;
   int32_t argument_count;
   int32_t output_count;
-  int32_t in_place; // 1: write output 0 into argument 0's tensor
+  int32_t in_place;      // 1: write output 0 into argument 0's tensor
+  int32_t default_dtype; // torch.get_default_dtype() as a c10::ScalarType
+  int32_t reserved;
   xla_go_argument *arguments;
   xla_go_output outputs[XLA_GO_MAX_OUTPUTS];
   xla_go_error error;

@@ -52,9 +52,10 @@ func (c Code) String() string {
 
 // Error is an error with a canonical code.
 type Error struct {
-	Code    Code
-	Message string
-	Cause   error
+	Code      Code
+	Message   string
+	Cause     error
+	Exception Exception // the Python class to raise, Default for the one of Code
 }
 
 // Error gives "CODE: message", the form that the Python layer parses back into a class.
@@ -103,5 +104,40 @@ func Annotate(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Code: CodeOf(err), Message: fmt.Sprintf(format, args...) + ": " + MessageOf(err), Cause: err}
+	return &Error{Code: CodeOf(err), Message: fmt.Sprintf(format, args...) + ": " + MessageOf(err), Cause: err, Exception: ExceptionOf(err)}
+}
+
+// Exception is the Python class that an error raises where torch's own wording and class are
+// expected; Default leaves the choice to the code.
+type Exception int32
+
+// Python exception classes, numbered as python_kind in xla_go_dispatch.h.
+const (
+	Default             Exception = 0
+	IndexError          Exception = 1
+	TypeError           Exception = 2
+	ValueError          Exception = 3
+	NotImplementedError Exception = 4
+	RuntimeError        Exception = 5
+)
+
+// Torchf makes an error with torch's wording that raises the given Python class.
+func Torchf(exception Exception, format string, args ...any) *Error {
+	code := InvalidArgument
+	switch exception {
+	case IndexError:
+		code = OutOfRange
+	case NotImplementedError:
+		code = Unimplemented
+	}
+	return &Error{Code: code, Exception: exception, Message: fmt.Sprintf(format, args...)}
+}
+
+// ExceptionOf gives the Python class that err asks for.
+func ExceptionOf(err error) Exception {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Exception
+	}
+	return Default
 }

@@ -1,0 +1,205 @@
+package ir
+
+import (
+	"encoding/binary"
+
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/status"
+)
+
+// The canonical key is the program: for each node in post-order its kind, type, attributes and
+// operands (as distances back), then the outputs in order, then the donors. Values of scalars and
+// identities of buffers are not in it. Numbers are varints; attributes are zigzag varints.
+//
+// Two graphs that differ in anything that the compiled program depends on have different keys,
+// and a key can be decoded again, so that lowering, dumps and the persistent cache read it
+// instead of nodes.
+
+// Signature is what a program depends on besides its graph.
+type Signature struct {
+	// Outputs are the roots, in order, from the last Walk. Donors are parameter numbers, sorted.
+	Outputs []*Node
+	Donors  []int
+}
+
+// AppendKey appends the key of a walked graph (order is Walk's result) to key.
+func AppendKey(key []byte, order []*Node, s Signature) []byte {
+	key = binary.AppendUvarint(key, uint64(len(order)))
+	for _, n := range order {
+		key = binary.AppendUvarint(key, uint64(n.Kind))
+		key = append(key, byte(n.Dtype))
+		key = appendDims(key, n.Dims)
+		key = binary.AppendUvarint(key, uint64(len(n.Attributes)))
+		for _, a := range n.Attributes {
+			key = binary.AppendVarint(key, a)
+		}
+		key = binary.AppendUvarint(key, uint64(len(n.Operands)))
+		for _, operand := range n.Operands {
+			key = binary.AppendUvarint(key, uint64(n.index-operand.index))
+		}
+	}
+	key = binary.AppendUvarint(key, uint64(len(s.Outputs)))
+	for _, root := range s.Outputs {
+		key = binary.AppendUvarint(key, uint64(root.index))
+	}
+	key = binary.AppendUvarint(key, uint64(len(s.Donors)))
+	for _, d := range s.Donors {
+		key = binary.AppendUvarint(key, uint64(d))
+	}
+	return key
+}
+
+func appendDims(key []byte, dims []int64) []byte {
+	key = append(key, byte(len(dims)))
+	for _, d := range dims {
+		key = binary.AppendUvarint(key, uint64(d))
+	}
+	return key
+}
+
+// Program is a decoded key.
+type Program struct {
+	Nodes   []ProgramNode
+	Outputs []int // indices of nodes
+	Donors  []int // parameter numbers
+}
+
+// ProgramNode is one node of a program; operands are indices of earlier nodes.
+type ProgramNode struct {
+	Kind       Kind
+	Dtype      dtype.Dtype
+	Dims       []int64
+	Attributes []int64
+	Operands   []int
+}
+
+type keyReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *keyReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *keyReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *keyReader) byte() byte {
+	if len(r.rest) == 0 {
+		r.bad = true
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+// count reads a length and refuses one that the rest of the key cannot hold.
+func (r *keyReader) count() int {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+// DecodeKey decodes a key; DataLoss where the bytes are not one.
+func DecodeKey(key []byte) (*Program, error) {
+	r := &keyReader{rest: key}
+	p := &Program{Nodes: make([]ProgramNode, r.count())}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		n.Kind = Kind(r.uvarint())
+		n.Dtype = dtype.Dtype(r.byte())
+		n.Dims = make([]int64, r.byte())
+		for k := range n.Dims {
+			n.Dims[k] = int64(r.uvarint())
+		}
+		n.Attributes = make([]int64, r.count())
+		for k := range n.Attributes {
+			n.Attributes[k] = r.varint()
+		}
+		n.Operands = make([]int, r.count())
+		for k := range n.Operands {
+			n.Operands[k] = i - int(r.uvarint())
+			if n.Operands[k] < 0 || n.Operands[k] >= i {
+				r.bad = true
+			}
+		}
+		if r.bad || int(n.Kind) >= len(definitions) || n.Kind == KindInvalid {
+			return nil, status.Errorf(status.DataLoss, "DecodeKey(): node %d of the program key is damaged", i)
+		}
+	}
+	p.Outputs = make([]int, r.count())
+	for k := range p.Outputs {
+		p.Outputs[k] = int(r.uvarint())
+		r.bad = r.bad || p.Outputs[k] >= len(p.Nodes)
+	}
+	p.Donors = make([]int, r.count())
+	for k := range p.Donors {
+		p.Donors[k] = int(r.uvarint())
+	}
+	if r.bad || len(r.rest) > 0 {
+		return nil, status.Errorf(status.DataLoss, "DecodeKey(): the program key is damaged")
+	}
+	return p, nil
+}
+
+// Only gives the part of the program that computes the given output alone, without donors. The
+// result's nodes keep their relative order; parameters lists, for each of its parameters, the
+// number that the parameter has in p, and scalars likewise.
+func (p *Program) Only(output int) (part *Program, parameters, scalars []int) {
+	needed := make([]bool, len(p.Nodes))
+	root := p.Outputs[output]
+	needed[root] = true
+	for i := root; i >= 0; i-- {
+		if needed[i] {
+			for _, operand := range p.Nodes[i].Operands {
+				needed[operand] = true
+			}
+		}
+	}
+	part = &Program{}
+	moved := make([]int, len(p.Nodes))
+	parameter, scalar := 0, 0
+	for i, n := range p.Nodes {
+		if needed[i] {
+			moved[i] = len(part.Nodes)
+			operands := make([]int, len(n.Operands))
+			for k, operand := range n.Operands {
+				operands[k] = moved[operand]
+			}
+			n.Operands = operands
+			part.Nodes = append(part.Nodes, n)
+		}
+		switch n.Kind {
+		case KindParameter:
+			if needed[i] {
+				parameters = append(parameters, parameter)
+			}
+			parameter++
+		case KindScalar:
+			if needed[i] {
+				scalars = append(scalars, scalar)
+			}
+			scalar++
+		}
+	}
+	part.Outputs = []int{moved[root]}
+	return part, parameters, scalars
+}

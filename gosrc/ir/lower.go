@@ -1,0 +1,139 @@
+package ir
+
+import (
+	"fmt"
+
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+)
+
+// TupleThreshold is the number of parameters from which on all are wrapped into one tuple, as
+// XLA_PARAMETER_WRAPPING_THREADSHOLD sets it in torch_xla.
+const DefaultTupleThreshold = 3200
+
+// Module is a lowered program.
+type Module struct {
+	HLO             []byte
+	TupledArguments bool
+	Parameters      int // device values, without the scalar pack
+	ScalarWords     int // 32-bit words of the scalar pack, the last parameter; 0 where there is none
+}
+
+// Lower emits the program as an HloModuleProto. Parameters are the device values in post-order;
+// then, if there are scalars, one u32 array that packs them all, so that a run makes one small
+// transfer whatever the scalars' types are. It needs no lock and runs off the calling thread.
+func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err error) {
+	module = &Module{}
+	var shapes []shape.Shape
+	for i := range p.Nodes {
+		switch n := &p.Nodes[i]; n.Kind {
+		case KindParameter:
+			module.Parameters++
+			shapes = append(shapes, shape.Shape{Dtype: n.Dtype, Dims: n.Dims})
+		case KindScalar:
+			module.ScalarWords += ScalarWords(n.Dtype)
+		}
+	}
+	if module.ScalarWords > 0 {
+		shapes = append(shapes, shape.Make(dtype.U32, int64(module.ScalarWords)))
+	}
+	b := hlo.NewBuilder(name)
+	parameters := make([]hlo.Value, len(shapes))
+	if module.TupledArguments = tupleThreshold > 0 && len(shapes) >= tupleThreshold; module.TupledArguments {
+		tuple := b.TupleParameter(shapes)
+		for i := range parameters {
+			parameters[i] = b.GetTupleElement(tuple, i)
+		}
+	} else {
+		for i, s := range shapes {
+			parameters[i] = b.Parameter(s, fmt.Sprintf("p%d", i))
+		}
+	}
+	values := make([][]hlo.Value, len(p.Nodes))
+	parameter, word := 0, 0
+	l := Lowering{B: b}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		switch n.Kind {
+		case KindParameter:
+			values[i] = []hlo.Value{parameters[parameter]}
+			parameter++
+		case KindScalar:
+			values[i] = []hlo.Value{unpackScalar(b, parameters[module.Parameters], word, n.Dtype)}
+			word += ScalarWords(n.Dtype)
+		case KindElement:
+			many := values[n.Operands[0]]
+			k := n.Attributes[0]
+			if k >= int64(len(many)) {
+				return nil, status.Errorf(status.Internal, "lowering of %v gave %d results, expected one numbered %d",
+					p.Nodes[n.Operands[0]].Kind, len(many), k)
+			}
+			values[i] = many[k : k+1]
+		default:
+			l.Dtype, l.Dims, l.attrs, l.next = n.Dtype, n.Dims, n.Attributes, 0
+			l.operands = l.operands[:0]
+			for _, operand := range n.Operands {
+				l.operands = append(l.operands, values[operand])
+			}
+			if values[i], err = lowerNode(&l, n); err != nil {
+				return nil, err
+			}
+		}
+		if n.Dtype != dtype.Tuple {
+			if err := checkShape(n, values[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	outputs := make([]hlo.Value, len(p.Outputs))
+	for i, o := range p.Outputs {
+		outputs[i] = values[o][0]
+	}
+	donors := make([]hlo.Donor, len(p.Donors))
+	for i, d := range p.Donors {
+		if module.TupledArguments {
+			donors[i] = hlo.Donor{Parameter: 0, ShapeIndex: []int64{int64(d)}}
+		} else {
+			donors[i] = hlo.Donor{Parameter: int64(d)}
+		}
+	}
+	if module.HLO, err = b.Build(outputs, donors); err != nil {
+		return nil, err
+	}
+	return module, nil
+}
+
+// lowerNode turns a panic of a row's lowering into an error that names the operation: it comes
+// from a program that the row did not foresee, and must not end the process.
+func lowerNode(l *Lowering, n *ProgramNode) (values []hlo.Value, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = status.Errorf(status.Internal, "lowering of %v to %v failed: %v", n.Kind, shape.Shape{Dtype: n.Dtype, Dims: n.Dims}, r)
+		}
+	}()
+	values = definitions[n.Kind].Lower(l)
+	if len(values) == 0 {
+		return nil, status.Errorf(status.Internal, "lowering of %v gave no value", n.Kind)
+	}
+	return values, nil
+}
+
+// checkShape compares what a lowering made with what the row's meta had promised.
+func checkShape(n *ProgramNode, values []hlo.Value) error {
+	want := shape.Shape{Dtype: n.Dtype, Dims: n.Dims}
+	if v := values[0]; v.Valid() && !v.Shape().Equal(want) {
+		return status.Errorf(status.Internal, "lowering of %v gave %v, but its meta said %v", n.Kind, v.Shape(), want)
+	}
+	return nil
+}
+
+func unpackScalar(b *hlo.Builder, pack hlo.Value, word int, d dtype.Dtype) hlo.Value {
+	words := int64(ScalarWords(d))
+	w := b.Slice(pack, []int64{int64(word)}, []int64{int64(word) + words}, nil)
+	if words == 1 {
+		return b.Reshape(b.BitcastConvert(w, d), nil)
+	}
+	return b.BitcastConvert(w, d)
+}

@@ -1,0 +1,200 @@
+// Package ir holds the lazy program: nodes, the graph that owns them, the canonical key that is
+// the program in a decodable form, and the lowering of a key to HLO.
+//
+// Nothing here is safe for concurrent use by itself: a Graph and its nodes are used under the
+// lock of the executor's core. A Program (decoded from a key) is free of nodes and belongs to
+// whoever decoded it.
+package ir
+
+import (
+	"math"
+
+	"xla_go/gosrc/dtype"
+)
+
+// Node is one IR value.
+//
+// Ownership: nodes are reference counted, not garbage collected, because a pending node keeps
+// device buffers alive. Edges and storages count. A node starts at zero references and is listed
+// as a temporary of the running call; EndCall frees the temporaries that nothing took. The drop
+// of the last reference cascades at once and returns nodes to the graph's pool.
+type Node struct {
+	Kind       Kind
+	Dtype      dtype.Dtype
+	Dims       []int64 // owned by the node, reused by the pool
+	Operands   []*Node
+	Attributes []int64
+	// Scalar holds the bits of a KindScalar: float64 bits for F32 and F64, the integer for S64 and U64.
+	Scalar uint64
+	// Buffer is a KindParameter's device value.
+	Buffer *Buffer
+
+	references int32
+	temporary  bool
+
+	// State of the last walk; see Walk.
+	mark  uint32
+	index int32 // position in post-order
+	edges int32 // references from inside the walked graph, counted for leaves
+	cost  int32 // nodes below, saturating; see Graph.Cost
+}
+
+// References gives the number of edges and storages that hold the node.
+func (n *Node) References() int32 { return n.references }
+
+// NumElements gives the product of the dimensions.
+func (n *Node) NumElements() int64 {
+	c := int64(1)
+	for _, d := range n.Dims {
+		c *= d
+	}
+	return c
+}
+
+// IsLeaf is true for device values.
+func (n *Node) IsLeaf() bool { return n.Kind == KindParameter }
+
+// AddInt appends one attribute.
+func (n *Node) AddInt(v int64) { n.Attributes = append(n.Attributes, v) }
+
+// AddInts appends a list of attributes with its length in front.
+func (n *Node) AddInts(v []int64) {
+	n.Attributes = append(n.Attributes, int64(len(v)))
+	n.Attributes = append(n.Attributes, v...)
+}
+
+// AddFloat appends a float attribute by its bits.
+func (n *Node) AddFloat(v float64) { n.AddInt(int64(math.Float64bits(v))) }
+
+// AddBool appends a bool attribute.
+func (n *Node) AddBool(v bool) {
+	if v {
+		n.AddInt(1)
+	} else {
+		n.AddInt(0)
+	}
+}
+
+// Graph makes, counts and recycles nodes.
+type Graph struct {
+	free        []*Node
+	temporaries []*Node
+	stack       []*Node
+	live        int64
+	epoch       uint32
+	walkStack   []walkFrame
+	order       []*Node
+}
+
+// Live gives the number of nodes that something holds or that the running call made.
+func (g *Graph) Live() int64 { return g.live }
+
+// New makes a node without operands. It is a temporary of the running call until EndCall.
+func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
+	var n *Node
+	if last := len(g.free) - 1; last >= 0 {
+		n = g.free[last]
+		g.free = g.free[:last]
+	} else {
+		n = &Node{}
+	}
+	n.Kind, n.Dtype = kind, d
+	n.Dims = append(n.Dims[:0], dims...)
+	n.temporary = true
+	n.cost = 1
+	g.temporaries = append(g.temporaries, n)
+	g.live++
+	return n
+}
+
+// AddOperand appends an edge and takes a reference on operand.
+func (n *Node) AddOperand(operand *Node) {
+	operand.references++
+	n.Operands = append(n.Operands, operand)
+	n.cost = saturatingAdd(n.cost, operand.cost)
+}
+
+func saturatingAdd(a, b int32) int32 {
+	if s := int64(a) + int64(b); s < math.MaxInt32 {
+		return int32(s)
+	}
+	return math.MaxInt32
+}
+
+// Scalar makes a scalar parameter: its value is not part of the program. F32, F64, S64 or U64.
+func (g *Graph) Scalar(d dtype.Dtype, bits uint64) *Node {
+	n := g.New(KindScalar, d, nil)
+	n.Scalar = bits
+	return n
+}
+
+// Leaf makes the node of a device value and takes over one reference of buffer.
+func (g *Graph) Leaf(buffer *Buffer, d dtype.Dtype, dims []int64) *Node {
+	n := g.New(KindParameter, d, dims)
+	n.Buffer = buffer
+	return n
+}
+
+// Element makes the node of one result of a node with several results.
+func (g *Graph) Element(of *Node, i int, d dtype.Dtype, dims []int64) *Node {
+	n := g.New(KindElement, d, dims)
+	n.AddInt(int64(i))
+	n.AddOperand(of)
+	return n
+}
+
+// Retain takes a reference.
+func (g *Graph) Retain(n *Node) { n.references++ }
+
+// Release drops a reference; the last one frees the node and, in turn, its operands.
+func (g *Graph) Release(n *Node) {
+	n.references--
+	if n.references == 0 && !n.temporary {
+		g.recycle(n)
+	}
+}
+
+func (g *Graph) recycle(n *Node) {
+	stack := append(g.stack[:0], n)
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if n.Buffer != nil {
+			n.Buffer.Release()
+		}
+		for i, operand := range n.Operands {
+			n.Operands[i] = nil
+			operand.references--
+			if operand.references == 0 && !operand.temporary {
+				stack = append(stack, operand)
+			}
+		}
+		// Reset in full: a stale field of a recycled node would show up in another program's key.
+		*n = Node{Dims: n.Dims[:0], Operands: n.Operands[:0], Attributes: n.Attributes[:0]}
+		g.live--
+		g.free = append(g.free, n)
+	}
+	g.stack = stack
+}
+
+// EndCall ends a call's hold on the nodes that it made: those that nothing took are freed. Every
+// path out of a call runs it, so an op that fails half-way leaks nothing.
+func (g *Graph) EndCall() {
+	// Newest first, so that an unused consumer frees its edges before its operands are looked at.
+	for i := len(g.temporaries) - 1; i >= 0; i-- {
+		n := g.temporaries[i]
+		g.temporaries[i] = nil
+		if !n.temporary {
+			continue
+		}
+		n.temporary = false
+		if n.references == 0 {
+			g.recycle(n)
+		}
+	}
+	g.temporaries = g.temporaries[:0]
+}
+
+// Cost gives the number of nodes below n, shared ones counted once per path and saturating: an
+// upper bound that costs nothing to keep. Cutting by size looks at it.
+func (n *Node) Cost() int32 { return n.cost }
