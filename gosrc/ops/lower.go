@@ -1,0 +1,41 @@
+package ops
+
+import (
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/ir"
+)
+
+// Helpers of lowerings.
+
+// as converts x to d the way torch's .to() does: to bool by comparing with zero, from complex to
+// real by taking the real part.
+func as(b *hlo.Builder, x hlo.Value, d dtype.Dtype) hlo.Value {
+	from := x.Dtype()
+	switch {
+	case from == d:
+		return x
+	case d == dtype.Bool:
+		return b.Compare("NE", x, b.Full(from, 0, x.Dims()...))
+	case from.IsComplex() && !d.IsComplex():
+		return b.Convert(b.Unary(hlo.Real, x), d)
+	}
+	return b.Convert(x, d)
+}
+
+// Convert is as for other rooms.
+func Convert(b *hlo.Builder, x hlo.Value, d dtype.Dtype) hlo.Value { return as(b, x, d) }
+
+// operand gives operand i converted to d and broadcast to the node's dims.
+func operand(l *ir.Lowering, i int, d dtype.Dtype) hlo.Value {
+	return l.B.BroadcastTo(as(l.B, l.In(i), d), l.Dims)
+}
+
+// ints64 converts dimension numbers.
+func ints64(v []int) []int64 {
+	r := make([]int64, len(v))
+	for i, x := range v {
+		r[i] = int64(x)
+	}
+	return r
+}
