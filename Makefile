@@ -1,0 +1,127 @@
+# `make help` lists the targets. Nothing but Go, Python and g++ needs to be installed by hand.
+
+PYTHON ?= python3
+# The wheel is built, linted and its Go side tested with BUILD (small); TEST holds the newest torch,
+# the tests' packages and the wheel, and serves the tests and the demo; OLDEST the oldest torch.
+BUILD  := $(CURDIR)/.venv-build
+TEST   := $(CURDIR)/.venv
+OLDEST := $(CURDIR)/.venv-oldest
+PEERS  := $(CURDIR)/.peers
+OLDEST_TORCH := torch==2.9.*
+
+STAMPS := build/stamps
+PIP    := -m pip --disable-pip-version-check --quiet
+
+GO_SOURCES     := $(shell find gosrc pjrt -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' \)) go.mod go.sum
+PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.cpp' -o -name '*.h' -o -name 'py.typed' \))
+WHEEL_SOURCES  := $(GO_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml README.md LICENSE
+ADAPTER        := $(wildcard python/xla_go/torch_adapter/*.cpp python/xla_go/torch_adapter/*.h)
+
+# The plugin that the Go tests run on.
+export XLA_GO_TEST_PLUGIN ?= $(shell ls $(BUILD)/lib/python3*/site-packages/fastatomstruct_xla_cpu/libpjrt_cpu.so 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full lint bench gen gen-check peers clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- environments ---------------------------------------------------------------------------
+
+$(STAMPS)/build-venv: tests/requirements-build.txt
+	$(PYTHON) -m venv $(BUILD)
+	$(BUILD)/bin/python $(PIP) install -r $<
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/test-venv: tests/requirements-test.txt
+	$(PYTHON) -m venv $(TEST)
+	$(TEST)/bin/python $(PIP) install "torch>=2.9" numpy fastatomstruct-xla-cpu -r $<
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/oldest-venv: tests/requirements-test.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python $(PIP) install "$(OLDEST_TORCH)" numpy fastatomstruct-xla-cpu -r $<
+	@mkdir -p $(@D) && touch $@
+
+venv: $(STAMPS)/build-venv $(STAMPS)/test-venv ## make the environments for building and testing (downloads torch once)
+
+# --- building -------------------------------------------------------------------------------
+
+$(STAMPS)/wheel: $(WHEEL_SOURCES) | $(STAMPS)/build-venv
+	rm -rf dist build/lib* build/bdist*
+	$(BUILD)/bin/python $(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir dist .
+	@mkdir -p $(@D) && touch $@
+
+wheel: $(STAMPS)/wheel ## build dist/xla_go-*.whl
+	@ls dist/*.whl
+
+# --force-reinstall: between releases the version, which pip goes by, stays the same.
+define install_wheel
+$(1)/bin/python $(PIP) install --no-deps --no-index --force-reinstall dist/*.whl
+endef
+
+$(STAMPS)/test-installed: $(STAMPS)/wheel $(STAMPS)/test-venv
+	$(call install_wheel,$(TEST))
+	@touch $@
+
+$(STAMPS)/oldest-installed: $(STAMPS)/wheel $(STAMPS)/oldest-venv
+	$(call install_wheel,$(OLDEST))
+	@touch $@
+
+develop: $(STAMPS)/wheel ## build and install into an environment of yours: make develop VENV=path (downloads nothing)
+	@test -n "$(VENV)" || { echo "make develop: expected VENV=path of a virtual environment that has torch"; exit 2; }
+	$(call install_wheel,$(VENV))
+
+# --- running --------------------------------------------------------------------------------
+
+demo: $(STAMPS)/test-installed ## install the wheel and train a small convolutional net on device xla
+	mkdir -p demo-output && cd demo-output && $(TEST)/bin/python $(CURDIR)/examples/digits.py
+
+# --- testing --------------------------------------------------------------------------------
+
+test: test-go test-python ## Go tests with the race detector, then pytest against the installed wheel
+
+test-go: $(STAMPS)/build-venv ## go vet and go test -race
+	go vet ./...
+	go test -race ./...
+
+# From an empty directory, so that only the installed wheel can be imported.
+define run_pytest
+mkdir -p build/pytest && cd build/pytest && $(1)/bin/python -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml $(CURDIR)/tests $(2) $(PYTEST)
+endef
+
+test-python: $(STAMPS)/test-installed ## pytest against the installed wheel with the newest torch; PYTEST=... adds arguments
+	$(call run_pytest,$(TEST),-m "not slow")
+
+test-oldest: $(STAMPS)/oldest-installed ## the same pytest with the oldest supported torch
+	$(call run_pytest,$(OLDEST),-m "not slow")
+
+test-full: test-go $(STAMPS)/test-installed ## everything, slow tests included
+	$(call run_pytest,$(TEST),)
+
+lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-format
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+	$(BUILD)/bin/ruff check .
+	$(BUILD)/bin/mypy
+	$(if $(ADAPTER),$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER))
+
+bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and, after `make peers`, torch_xla and JAX
+	cd benchmarks && $(TEST)/bin/python run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
+
+peers: ## an environment with torch_xla 2.9 and JAX to compare with (downloads)
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python $(PIP) install "torch==2.9.0" "torch_xla==2.9.0" jax numpy
+
+# --- generated files ------------------------------------------------------------------------
+
+gen: $(STAMPS)/build-venv ## write the generated files anew
+	sh gosrc/hlo/proto/generate.sh
+	go run ./gosrc/ops/genrows
+
+gen-check: gen ## fail where a generated file is not what `make gen` writes
+	git diff --exit-code -- gosrc pjrt
+
+clean: ## remove what was built; environments stay (rm -rf .venv* removes them)
+	rm -rf build/lib* build/bdist* build/_native build/pytest dist demo-output $(STAMPS)/wheel $(STAMPS)/*-installed

@@ -1,0 +1,58 @@
+// Package bind is the control plane: the functions that gopy wraps into the Python extension
+// xla_go._native. Python's own layer calls them; users do not.
+//
+// Only integers, floats, booleans, text and (address, length) pairs cross here: a slice would cost
+// microseconds per element, and text must hold no NUL byte, since it ends there. Lists
+// travel as text with one item a line, structured data as JSON.
+//
+// Every call releases Python's interpreter lock. A call that may wait says BLOCKING; waiting for a
+// device is split into slices (see Wait), so that Python can look for signals between them.
+//
+// An error's text begins with its status code's name, for example "INVALID_ARGUMENT: ...".
+package bind
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"xla_go/gosrc/env"
+	"xla_go/gosrc/status"
+)
+
+// Version of the runtime, set at link time from the Python distribution's version.
+var version = "0+unknown"
+
+// Version gives the runtime's version.
+func Version() string { return version }
+
+// SetEnvironment hands over the process environment as a JSON object of names and values. The Go
+// side reads no variable that is not in it.
+func SetEnvironment(variables string) error {
+	values := map[string]string{}
+	if err := json.Unmarshal([]byte(variables), &values); err != nil {
+		return status.Errorf(status.InvalidArgument, "SetEnvironment(): expected a JSON object of text, got %v", err)
+	}
+	env.Replace(values)
+	return nil
+}
+
+// guard turns a panic into an error, deferred in every function that can reach the rest of the
+// runtime: a panic that left the extension would end the process.
+func guard(err *error) {
+	if cause := recover(); cause != nil {
+		*err = status.Errorf(status.Internal, "panic in the runtime: %s\n%s", fmt.Sprint(cause), debug.Stack())
+	}
+}
+
+// lines joins names for the way to Python.
+func lines(names []string) string { return strings.Join(names, "\n") }
+
+// split is the reverse of lines.
+func split(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}

@@ -1,0 +1,95 @@
+"""Builds xla_go._native: gopy generates a Go main package around gosrc/bind, the Go tool links it.
+
+Everything else about the distribution is in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+# The leading underscore keeps the generated package out of `go vet ./...`.
+GENERATED = ROOT / "build" / "_native"
+BOUND_PACKAGE = "xla_go/gosrc/bind"
+
+
+def run(*command: str, cwd: Path = ROOT) -> None:
+    # -trimpath in the environment, not on one command line, so that the packages that gopy
+    # compiles to look at them are the ones that the link finds in Go's build cache.
+    environment = {**os.environ, "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -trimpath".strip()}
+    subprocess.run(command, cwd=cwd, env=environment, check=True)
+
+
+def generate() -> None:
+    """Writes the Go and C wrappers of gosrc/bind into GENERATED."""
+    if shutil.which("go") is None:
+        raise SystemExit("xla-go: no `go` command found: install Go 1.26 or newer (https://go.dev/dl/) to build from source")
+    shutil.rmtree(GENERATED, ignore_errors=True)
+    GENERATED.mkdir(parents=True)
+    run("go", "tool", "gopy", "gen", "-name=native", "-no-make", f"-output={GENERATED}", f"-vm={sys.executable}", BOUND_PACKAGE)
+    # gopy's own Python wrappers change the working directory at import; the extension is
+    # imported directly instead.
+    for wrapper in ("__init__.py", "bind.py", "go.py"):
+        (GENERATED / wrapper).unlink()
+
+    source = GENERATED / "native.go"
+    text = source.read_text()
+    # gopy links libpython with a run path, which a wheel must not have: the interpreter that
+    # loads the extension provides the symbols.
+    text, flags = re.subn(r"^#cgo CFLAGS:.*$", f'#cgo CFLAGS: "-I{sysconfig.get_path("include")}" -w', text, flags=re.MULTILINE)
+    text, libraries = re.subn(r"^#cgo LDFLAGS:.*\n", "", text, flags=re.MULTILINE)
+    # The first lines repeat gopy's command line with this machine's paths.
+    text, header = re.subn(r"^gopy gen .*\n", "", text, flags=re.MULTILINE)
+    if (flags, libraries, header) != (1, 1, 1):
+        raise SystemExit(f"xla-go: the file that gopy generated has an unexpected form ({flags}, {libraries}, {header}): use the gopy that go.mod names")
+    source.write_text(text)
+    run("go", "tool", "goimports", "-w", str(source))
+    run(sys.executable, "build.py", cwd=GENERATED)
+    # cgo writes the declarations of exported functions into _cgo_export.h while it builds, so
+    # no library needs to be linked first only to get the header that gopy names.
+    (GENERATED / "native_go.h").write_text('#include "_cgo_export.h"\n')
+
+
+class BuildNative(build_ext):
+    """Runs gopy and the Go linker in place of a C compiler."""
+
+    def build_extension(self, ext: Extension) -> None:
+        generate()
+        target = Path(self.get_ext_fullpath(ext.name)).resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        symbols = GENERATED / "exported.map"
+        symbols.write_text("{ global: PyInit__native; local: *; };\n")
+        version = self.distribution.get_version()
+        run(
+            "go", "build", "-buildmode=c-shared",
+            f"-ldflags=-s -w -X {BOUND_PACKAGE}.version={version} -extldflags=-Wl,--version-script={symbols}",
+            "-o", str(target), f"./{GENERATED.relative_to(ROOT)}",
+        )  # fmt: skip
+        target.with_name(target.name.removesuffix(".so") + ".h").unlink(missing_ok=True)
+
+
+class BuildPackage(build_py):
+    """Puts the C boundary's headers beside the adapter's source, which is built at first use."""
+
+    def run(self) -> None:
+        super().run()
+        include = Path(self.build_lib) / "xla_go" / "torch_adapter"
+        include.mkdir(parents=True, exist_ok=True)
+        for header in sorted((ROOT / "gosrc" / "dispatch").glob("*.h")):
+            shutil.copy2(header, include / header.name)
+
+
+setup(
+    ext_modules=[Extension("xla_go._native", sources=[])],
+    cmdclass={"build_ext": BuildNative, "build_py": BuildPackage},
+)
