@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Writes the Go code of the .proto files beside this script. Needs Go and Python; both
+# generators are pinned and live in a temporary directory, so nothing is installed.
+set -euo pipefail
+
+protoc_gen_go_version=v1.36.11
+grpcio_tools_version=1.85.1
+
+directory=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+
+GOBIN="$tools" go install "google.golang.org/protobuf/cmd/protoc-gen-go@$protoc_gen_go_version"
+python3 -m venv "$tools/venv"
+"$tools/venv/bin/pip" install --quiet --disable-pip-version-check "grpcio-tools==$grpcio_tools_version"
+"$tools/venv/bin/python" -m grpc_tools.protoc \
+  --plugin="protoc-gen-go=$tools/protoc-gen-go" \
+  --proto_path="$directory" --go_out="$directory" --go_opt=paths=source_relative \
+  xla_data.proto hlo.proto
