@@ -92,3 +92,36 @@ func highest(d dtype.Dtype, infinite bool) uint64 {
 func lowest(d dtype.Dtype, infinite bool) uint64 {
 	return highest(d, infinite) | 1<<(8*d.Size()-1)
 }
+
+// FloatValue gives the value of an element of d, a float type, from its bits.
+func FloatValue(d dtype.Dtype, bits uint64) float64 {
+	switch d {
+	case dtype.F64:
+		return math.Float64frombits(bits)
+	case dtype.F32:
+		return float64(math.Float32frombits(uint32(bits)))
+	}
+	f := floatFormats[d]
+	sign := 1.0
+	if bits&f.sign != 0 {
+		sign = -1
+	}
+	magnitude := bits &^ f.sign
+	switch {
+	case f.unsigned && bits == f.nan:
+		return math.NaN()
+	case magnitude > f.largest:
+		if magnitude == f.infinity && f.infinity != f.nan {
+			return math.Inf(int(sign))
+		}
+		return math.NaN()
+	}
+	exponent := int(magnitude >> f.mantissa)
+	fraction := magnitude & (1<<f.mantissa - 1)
+	if exponent == 0 {
+		exponent = 1
+	} else {
+		fraction |= 1 << f.mantissa
+	}
+	return math.Copysign(math.Ldexp(float64(fraction), exponent-f.bias-f.mantissa), sign)
+}

@@ -3,6 +3,8 @@ package hlo
 import (
 	"math/bits"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -35,6 +37,9 @@ func (e *encoder) flag(field protowire.Number, v bool) {
 func (e *encoder) text(field protowire.Number, s string) {
 	if s != "" {
 		e.tag(field, protowire.BytesType)
+		if !utf8.ValidString(s) { // a reader of proto3 refuses the whole message
+			s = strings.ToValidUTF8(s, "\uFFFD")
+		}
 		e.buf = protowire.AppendString(e.buf, s)
 	}
 }
