@@ -112,6 +112,9 @@ type ExecuteOptions struct {
 	ExplodeTuple bool
 	// EagerMode only chooses the metric that the time is counted under.
 	EagerMode bool
+	// NonDonatable lists arguments that this run must not consume although the program donates
+	// them (PJRT_ExecuteOptions.non_donatable_input_indices).
+	NonDonatable []int
 }
 
 // MemoryInfo is a device's memory in bytes; a limit or peak of 0 is unknown.

@@ -23,7 +23,8 @@ extern "C" {
 typedef struct xla_go_error {
   int32_t code; // canonical status code
   // What the Python side should raise: 0 the class of `code`; 1 IndexError; 2 TypeError;
-  // 3 ValueError; 4 NotImplementedError; 5 plain RuntimeError with torch's own wording.
+  // 3 ValueError; 4 NotImplementedError; 5 plain RuntimeError with torch's own wording;
+  // 6 nothing: the row cannot express this call (a data-dependent shape), run torch's CPU fallback.
   int32_t python_kind;
   char message[XLA_GO_MESSAGE_BYTES]; // NUL-terminated UTF-8, without the code's name
 } xla_go_error;
@@ -152,7 +153,7 @@ typedef struct xla_go_table {
   void (*read_cancel)(int64_t token);
 
   // Cuts the graph of everything live and queues it; gives a token to wait for (read_wait, then
-  // read_cancel), or 0 where nothing was pending. Not blocking.
+  // read_cancel), or 0 where nothing was pending. BLOCKING only while the queue of steps is full.
   int32_t (*sync)(int32_t device, int64_t *token, xla_go_error *error);
 
   // storage.resize_: keeps the bytes that fit, the new ones are undefined. storage->nbytes is the
@@ -164,6 +165,10 @@ typedef struct xla_go_table {
 
   // The address of a ready value's device memory, or 0 (0 also for a storage without a value yet).
   uint64_t (*buffer_pointer)(xla_go_storage *storage);
+
+  // Number of xla devices of this process (at least 1). Optional: NULL, or a struct_size that
+  // ends before it, means 1.
+  int32_t (*device_count)(void);
 } xla_go_table;
 
 #ifdef __cplusplus

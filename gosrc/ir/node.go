@@ -177,6 +177,9 @@ func (g *Graph) recycle(n *Node) {
 	g.stack = stack
 }
 
+// Temporaries gives the number of nodes that the running call has made.
+func (g *Graph) Temporaries() int { return len(g.temporaries) }
+
 // EndCall ends a call's hold on the nodes that it made: those that nothing took are freed. Every
 // path out of a call runs it, so an op that fails half-way leaks nothing.
 func (g *Graph) EndCall() {

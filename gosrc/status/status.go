@@ -119,6 +119,8 @@ const (
 	ValueError          Exception = 3
 	NotImplementedError Exception = 4
 	RuntimeError        Exception = 5
+	// CPUFallback raises nothing: the operator cannot express this call and asks for torch's CPU fallback.
+	CPUFallback Exception = 6
 )
 
 // Torchf makes an error with torch's wording that raises the given Python class.

@@ -1,0 +1,177 @@
+package dispatch
+
+/*
+#include "xla_go_dispatch.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/ir"
+	"xla_go/gosrc/metrics"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+)
+
+// Each exported function is one entry of xla_go_table; xla_go_dispatch.h says what it does.
+
+//export xlaGoOp
+func xlaGoOp(c *C.xla_go_call) (result C.int32_t) {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer recovered(&c.error, &result)
+	// On an error too: what the call made and nothing took is freed.
+	defer core.Graph.EndCall()
+	if err := runCall(c); err != nil {
+		return fail(&c.error, err)
+	}
+	return 0
+}
+
+//export xlaGoDrop
+func xlaGoDrop(storages **C.xla_go_storage, n C.int32_t) {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	for _, s := range unsafe.Slice(storages, int(n)) {
+		space.Drop(int64(s.id))
+	}
+}
+
+//export xlaGoUpload
+func xlaGoUpload(target *C.xla_go_tensor, data unsafe.Pointer, e *C.xla_go_error) (result C.int32_t) {
+	defer recovered(e, &result)
+	if err := upload(target, uintptr(data)); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+// upload copies to the device without any lock, then stores the value under the core's lock.
+func upload(target *C.xla_go_tensor, data uintptr) error {
+	core := space.Core
+	core.Mu.Lock()
+	v, err := view(target)
+	core.Mu.Unlock()
+	if err != nil {
+		return err
+	}
+	dims := append([]int64(nil), v.Sizes...)
+	if shape.Product(dims) == 0 {
+		return nil
+	}
+	d, err := core.Device(int(target.storage.device))
+	if err != nil {
+		return err
+	}
+	copied := make(chan struct{})
+	values, err := core.Client().TransferToDevice([]client.TensorSource{{
+		Shape: shape.Shape{Dtype: v.Dtype, Dims: dims}, Device: d.Name(), Address: data, Release: func() { close(copied) },
+	}})
+	if err != nil {
+		return err
+	}
+	<-copied // the caller may change its memory once this returns
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer core.Graph.EndCall()
+	return space.Write(&v, core.Graph.Leaf(ir.NewBuffer(values[0]), v.Dtype, dims))
+}
+
+//export xlaGoCopy
+func xlaGoCopy(source, target *C.xla_go_tensor, e *C.xla_go_error) (result C.int32_t) {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer recovered(e, &result)
+	defer core.Graph.EndCall()
+	err := func() error {
+		from, err := view(source)
+		if err != nil {
+			return err
+		}
+		to, err := view(target)
+		if err != nil {
+			return err
+		}
+		if source.storage.device != target.storage.device {
+			return status.Errorf(status.Unimplemented, "copy_(): expected both tensors on one xla device: go through .cpu()")
+		}
+		return space.Write(&to, space.Read(&from))
+	}()
+	if err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+//export xlaGoSync
+func xlaGoSync(device C.int32_t, token *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
+	defer recovered(e, &result)
+	core := space.Core
+	d, err := core.Device(int(device))
+	if err != nil {
+		return fail(e, err)
+	}
+	d.WaitForRoom()
+	*token = 0
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	step, err := d.Cut()
+	if err != nil {
+		return fail(e, err)
+	}
+	if step != nil {
+		*token = reads.add(&reading{wait: core.NewWait(step.Buffers()...)})
+	}
+	return 0
+}
+
+//export xlaGoResizeStorage
+func xlaGoResizeStorage(s *C.xla_go_storage, nbytes C.int64_t, e *C.xla_go_error) (result C.int32_t) {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer recovered(e, &result)
+	defer core.Graph.EndCall()
+	if s.id != 0 {
+		space.Resize(space.Get(int64(s.id)), int64(nbytes))
+	}
+	s.nbytes = nbytes
+	return 0
+}
+
+//export xlaGoCount
+func xlaGoCount(name *C.char, n C.int64_t) { metrics.Counter(C.GoString(name)).Add(int64(n)) }
+
+//export xlaGoBufferPointer
+func xlaGoBufferPointer(s *C.xla_go_storage) C.uint64_t {
+	if s.id == 0 {
+		return 0
+	}
+	core := space.Core
+	core.Mu.Lock()
+	value := space.Get(int64(s.id)).Value()
+	var buffer *ir.Buffer
+	if value != nil && value.IsLeaf() {
+		buffer = value.Buffer
+		buffer.Retain()
+	}
+	core.Mu.Unlock()
+	if buffer == nil {
+		return 0
+	}
+	defer buffer.Release()
+	data, err := buffer.Wait()
+	if err != nil {
+		return 0
+	}
+	pointer, err := core.Client().UnsafeBufferPointer(data)
+	if err != nil {
+		return 0
+	}
+	return C.uint64_t(pointer)
+}

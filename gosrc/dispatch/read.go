@@ -1,0 +1,216 @@
+package dispatch
+
+/*
+#include <string.h>
+#include "xla_go_dispatch.h"
+void xla_go_copy_strided(char *destination, const char *source, int64_t item_size, int32_t rank,
+                         const int64_t *sizes, const int64_t *strides, int64_t offset);
+*/
+import "C"
+
+import (
+	"sync"
+	"time"
+	"unsafe"
+
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/executor"
+	"xla_go/gosrc/metrics"
+	"xla_go/gosrc/ops"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+	"xla_go/gosrc/tensor"
+)
+
+var inbound = metrics.Bytes("InboundData")
+
+// reading is a read (or a wait for a step) on its way, between xlaGoReadBegin and its end.
+type reading struct {
+	wait    *executor.Wait // nil for a storage that nothing was written to: zeros
+	sizes   []int64
+	strides []int64
+	offset  int64
+	item    int64
+	bytes   int64
+}
+
+func (r *reading) close() {
+	if r.wait != nil {
+		r.wait.Close()
+	}
+}
+
+// readTable maps tokens to readings.
+type readTable struct {
+	mu   sync.Mutex
+	next int64
+	byID map[int64]*reading
+}
+
+var reads = readTable{byID: map[int64]*reading{}}
+
+func (t *readTable) add(r *reading) C.int64_t {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	t.byID[t.next] = r
+	return C.int64_t(t.next)
+}
+
+func (t *readTable) get(token C.int64_t) *reading {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[int64(token)]
+}
+
+func (t *readTable) take(token C.int64_t) *reading {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.byID[int64(token)]
+	delete(t.byID, int64(token))
+	return r
+}
+
+// PendingReads gives the number of reads that were begun and not ended.
+func PendingReads() int {
+	reads.mu.Lock()
+	defer reads.mu.Unlock()
+	return len(reads.byID)
+}
+
+//export xlaGoReadBegin
+func xlaGoReadBegin(source *C.xla_go_tensor, token *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer recovered(e, &result)
+	defer core.Graph.EndCall()
+	v, err := view(source)
+	if err != nil {
+		return fail(e, err)
+	}
+	r, err := begin(&v)
+	if err != nil {
+		return fail(e, err)
+	}
+	*token = reads.add(r)
+	return 0
+}
+
+// begin queues what the view needs. A view of a value that is ready or queued never compiles: the
+// storage is strided on the host when the read ends.
+func begin(v *ops.View) (*reading, error) {
+	core := space.Core
+	storage := v.Storage.(*tensor.Storage)
+	r := &reading{
+		sizes: append([]int64(nil), v.Sizes...), strides: append([]int64(nil), v.Strides...),
+		offset: v.Offset, item: v.Dtype.Size(), bytes: shape.Product(v.Sizes) * v.Dtype.Size(),
+	}
+	if err := storage.Failure(); err != nil {
+		return nil, err
+	}
+	if r.bytes == 0 {
+		return r, nil
+	}
+	root := &storage.Root
+	if v.Conj || v.Neg {
+		// Lazy bits are resolved by the device: a root of this read's own holds the result.
+		root = &executor.Root{}
+		root.Init(storage.Device())
+		root.Set(space.Read(v))
+		defer root.Drop()
+		r.strides, r.offset = shape.RowMajorStrides(r.sizes), 0
+	}
+	value := root.Value()
+	if value == nil {
+		return r, nil
+	}
+	if !value.IsLeaf() {
+		if _, err := root.Device().Cut(); err != nil {
+			return nil, err
+		}
+		value = root.Value()
+	}
+	value.Buffer.Retain()
+	r.wait = core.NewWait(value.Buffer)
+	return r, nil
+}
+
+//export xlaGoReadWait
+func xlaGoReadWait(token C.int64_t, timeoutMS C.int32_t, e *C.xla_go_error) (result C.int32_t) {
+	defer recovered(e, &result)
+	r := reads.get(token)
+	if r == nil {
+		return fail(e, status.Errorf(status.InvalidArgument, "read: expected the token of a read that was begun, got %d", int64(token)))
+	}
+	if r.wait == nil {
+		return 0
+	}
+	done, err := r.wait.Poll(time.Duration(timeoutMS) * time.Millisecond)
+	switch {
+	case err != nil:
+		return fail(e, err)
+	case !done:
+		return -1
+	}
+	return 0
+}
+
+//export xlaGoReadFinish
+func xlaGoReadFinish(token C.int64_t, destination unsafe.Pointer, e *C.xla_go_error) (result C.int32_t) {
+	defer recovered(e, &result)
+	r := reads.take(token)
+	if r == nil {
+		return fail(e, status.Errorf(status.InvalidArgument, "read: expected the token of a read that was begun, got %d", int64(token)))
+	}
+	defer r.close()
+	if r.bytes == 0 {
+		return 0
+	}
+	if r.wait == nil {
+		C.memset(destination, 0, C.size_t(r.bytes))
+		return 0
+	}
+	if err := r.copyTo(destination); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+// copyTo strides the storage's bytes into dense memory: from the device memory itself where the
+// host can address it, else from a copy.
+func (r *reading) copyTo(destination unsafe.Pointer) error {
+	c := space.Core.Client()
+	data := r.wait.Data(0)
+	inbound.Observe(float64(r.bytes))
+	reference, err := c.AcquireExternalReference(data)
+	if err == nil {
+		defer reference.Release()
+		if reference.HostAddressable && reference.RowMajor {
+			r.strided(destination, *(*unsafe.Pointer)(unsafe.Pointer(&reference.Pointer)))
+			return nil
+		}
+	}
+	literals, err := c.TransferFromDevice([]client.Data{data})
+	if err != nil {
+		return err
+	}
+	r.strided(destination, unsafe.Pointer(unsafe.SliceData(literals[0].Bytes)))
+	return nil
+}
+
+func (r *reading) strided(destination, source unsafe.Pointer) {
+	var sizes, strides *C.int64_t
+	if len(r.sizes) > 0 {
+		sizes, strides = (*C.int64_t)(unsafe.Pointer(&r.sizes[0])), (*C.int64_t)(unsafe.Pointer(&r.strides[0]))
+	}
+	C.xla_go_copy_strided((*C.char)(destination), (*C.char)(source), C.int64_t(r.item),
+		C.int32_t(len(r.sizes)), sizes, strides, C.int64_t(r.offset))
+}
+
+//export xlaGoReadCancel
+func xlaGoReadCancel(token C.int64_t) {
+	if r := reads.take(token); r != nil {
+		r.close()
+	}
+}

@@ -1,0 +1,147 @@
+package executor
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/ir"
+	"xla_go/gosrc/metrics"
+	"xla_go/gosrc/status"
+)
+
+var (
+	countUncached = metrics.Counter("UncachedCompile")
+	countCached   = metrics.Counter("CachedCompile")
+	graphSize     = metrics.Value("TensorsGraphSize")
+	aliasCount    = metrics.Value("InputOutputAliasCount")
+	loweringTime  = metrics.Time("LoweringTime")
+)
+
+// executable is one program, compiled or on its way. The fields below done are set before done is
+// closed and not changed afterwards.
+type executable struct {
+	key    []byte // without donors
+	donors []int  // parameter numbers, sorted
+
+	done        chan struct{}
+	computation client.Computation
+	scalarBytes int
+	err         error
+}
+
+// programCache finds executables by their canonical key. The hash only finds the bucket: the key
+// is compared in full. Used under Core.Mu.
+type programCache struct {
+	once    sync.Once
+	seed    maphash.Seed
+	buckets map[uint64][]*executable
+}
+
+// find gives the executable of key whose donors are allowed, or one whose donors are not all
+// allowed (the run then withholds those), or nil for an unknown program.
+func (p *programCache) find(key []byte, allowed []int) *executable {
+	p.once.Do(func() { p.seed, p.buckets = maphash.MakeSeed(), map[uint64][]*executable{} })
+	var best *executable
+	bestWithheld, bestDonors := 0, 0
+	for _, e := range p.buckets[maphash.Bytes(p.seed, key)] {
+		if !bytes.Equal(e.key, key) {
+			continue
+		}
+		withheld := countMissing(e.donors, allowed)
+		if best == nil || withheld < bestWithheld || withheld == bestWithheld && len(e.donors) > bestDonors {
+			best, bestWithheld, bestDonors = e, withheld, len(e.donors)
+		}
+	}
+	return best
+}
+
+func (p *programCache) add(e *executable) {
+	h := maphash.Bytes(p.seed, e.key)
+	p.buckets[h] = append(p.buckets[h], e)
+}
+
+func (p *programCache) remove(e *executable) {
+	h := maphash.Bytes(p.seed, e.key)
+	p.buckets[h] = slices.DeleteFunc(p.buckets[h], func(o *executable) bool { return o == e })
+}
+
+// size gives the number of programs in the cache.
+func (p *programCache) size() int {
+	n := 0
+	for _, bucket := range p.buckets {
+		n += len(bucket)
+	}
+	return n
+}
+
+// countMissing gives the number of elements of sorted a that sorted b lacks.
+func countMissing(a, b []int) int {
+	n := 0
+	for _, x := range a {
+		if _, ok := slices.BinarySearch(b, x); !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// compile lowers and compiles e from its key. It runs on a goroutine of its own, without Core.Mu:
+// the caller of the cut has long gone on.
+func (c *Core) compile(e *executable, d *Device) {
+	defer close(e.done)
+	program, err := ir.DecodeKey(e.key)
+	if err != nil {
+		e.err = err
+		return
+	}
+	program.Donors = e.donors
+	e.computation, e.scalarBytes, e.err = c.build(program, d)
+}
+
+// build lowers and compiles a program. BLOCKING.
+func (c *Core) build(program *ir.Program, d *Device) (client.Computation, int, error) {
+	started := time.Now()
+	module, err := program.Lower("step", c.options.TupleThreshold)
+	loweringTime.Observe(time.Since(started))
+	if err != nil {
+		return nil, 0, err
+	}
+	if dump != nil {
+		dump(module.HLO)
+	}
+	compiled, err := c.client.Compile([]client.CompileInstance{{
+		HLO: module.HLO, Name: "step", CompilationDevice: d.name,
+		Devices: []string{d.name}, ParameterIsTupledArguments: module.TupledArguments,
+	}})
+	if err != nil {
+		return nil, 0, status.Annotate(err, "compile")
+	}
+	if compileHook != nil {
+		compileHook(compiled[0])
+	}
+	return compiled[0], module.ScalarWords * 4, nil
+}
+
+// dump and compileHook let the runtime's debugging look at each module before, and each computation
+// after, its compile; set before the first cut.
+var (
+	dump        func(module []byte)
+	compileHook func(client.Computation)
+)
+
+// SetHooks sets what is called with each module before its compile and with each computation
+// after it; either may be nil. Call before the first cut.
+func SetHooks(module func([]byte), computation func(client.Computation)) {
+	dump, compileHook = module, computation
+}
+
+// CachedPrograms gives the number of programs in the cache.
+func (c *Core) CachedPrograms() int {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.cache.size()
+}

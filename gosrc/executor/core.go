@@ -1,0 +1,199 @@
+// Package executor runs the lazy program: it collects what is live, forms the canonical key,
+// finds or compiles the executable, chooses the donors, installs placeholders, and schedules the
+// step on the device's queue.
+package executor
+
+import (
+	"sync"
+
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/ir"
+	"xla_go/gosrc/status"
+)
+
+// Core is the lazy state of the process: the graph and the devices.
+//
+// Lock order: Core.Mu, then Device.queueMu, then whatever the client locks inside. Mu is held
+// for the length of an operator call or a cut, never across a compile, a transfer or a wait for
+// the device; the worker takes it only to put storages back after a failed step. The GIL may be
+// held when Mu is taken, since no holder of Mu ever waits for the GIL.
+type Core struct {
+	Mu      sync.Mutex
+	Graph   ir.Graph
+	client  client.Client
+	devices []*Device
+	cache   programCache
+	options Options
+}
+
+// Options are the executor's settings.
+type Options struct {
+	// TupleThreshold wraps all parameters into one tuple from this many on; 0 never.
+	TupleThreshold int
+	// NodeLimit cuts the graph once this many nodes were made since the last cut; 0 never.
+	NodeLimit int64
+	// RunAhead is how many steps may be queued before sync waits for the oldest.
+	RunAhead int
+	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).
+	Donate bool
+}
+
+// DefaultOptions are the settings where nothing else is said.
+func DefaultOptions() Options {
+	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Donate: true}
+}
+
+// NewCore makes the lazy state over a client; one Device per local device of the client.
+func NewCore(c client.Client, options Options) *Core {
+	core := &Core{client: c, options: options}
+	for i, name := range c.GetLocalDevices() {
+		d := &Device{core: core, Index: i, name: name}
+		d.queueChanged = sync.NewCond(&d.queueMu)
+		core.devices = append(core.devices, d)
+		go d.work()
+	}
+	return core
+}
+
+// Client gives the client that the core runs on.
+func (c *Core) Client() client.Client { return c.client }
+
+// Device gives local device index.
+func (c *Core) Device(index int) (*Device, error) {
+	if index < 0 || index >= len(c.devices) {
+		return nil, status.Errorf(status.InvalidArgument, "device xla:%d: expected a device number below %d, the count of local devices", index, len(c.devices))
+	}
+	return c.devices[index], nil
+}
+
+// Device is one device's pending work.
+type Device struct {
+	Index int
+
+	core *Core
+	name string
+
+	// Under Core.Mu.
+	head, tail    *Root // roots with a pending value, oldest first
+	madeSinceCut  int64
+	deferredError error // of a step that failed before its launch; raised once by the next cut or read
+
+	queueMu      sync.Mutex
+	queueChanged *sync.Cond
+	queue        []*step
+	running      bool
+}
+
+// Name gives the client's name of the device, for example CPU:0.
+func (d *Device) Name() string { return d.name }
+
+// Root is a live place that holds an IR value: a storage, or a read on its way. All its methods
+// run under Core.Mu.
+type Root struct {
+	// HasBuffer is set to 1 once the root holds device memory; may be nil.
+	HasBuffer *int32
+
+	value   *ir.Node
+	base    *ir.Node // the device value that the pending value replaces: the candidate for donation
+	device  *Device
+	pending bool
+	failure error // the value was lost; reads raise this until it is overwritten
+
+	previous, next *Root
+}
+
+// Init ties an empty root to a device.
+func (r *Root) Init(d *Device) { *r = Root{device: d} }
+
+// Device gives the device that the root lives on.
+func (r *Root) Device() *Device { return r.device }
+
+// Value gives the current value, nil where nothing was written yet.
+func (r *Root) Value() *ir.Node { return r.value }
+
+// Failure gives the error that took the value away, if one did.
+func (r *Root) Failure() error { return r.failure }
+
+// Set makes n the root's value.
+//
+// The device value that a pending value replaces is kept as the root's base until the next cut:
+// its memory may be reused by the step that overwrites it, and it comes back if that step cannot
+// be launched.
+func (r *Root) Set(n *ir.Node) {
+	graph := &r.device.core.Graph
+	graph.Retain(n)
+	old := r.value
+	r.value, r.failure = n, nil
+	if old != nil {
+		if old.IsLeaf() && !n.IsLeaf() && r.base == nil {
+			r.base = old // the reference moves along
+		} else {
+			graph.Release(old)
+		}
+	}
+	if n.IsLeaf() {
+		r.dropBase()
+		if r.HasBuffer != nil {
+			*r.HasBuffer = 1
+		}
+	}
+	r.setPending(!n.IsLeaf())
+}
+
+func (r *Root) dropBase() {
+	if r.base != nil {
+		r.device.core.Graph.Release(r.base)
+		r.base = nil
+	}
+}
+
+// Drop forgets the value. Idempotent.
+func (r *Root) Drop() {
+	r.setPending(false)
+	if r.value != nil {
+		r.device.core.Graph.Release(r.value)
+		r.value = nil
+	}
+	r.dropBase()
+}
+
+func (r *Root) setPending(pending bool) {
+	if r.pending == pending {
+		return
+	}
+	r.pending = pending
+	d := r.device
+	if pending {
+		r.previous, r.next = d.tail, nil
+		if d.tail != nil {
+			d.tail.next = r
+		} else {
+			d.head = r
+		}
+		d.tail = r
+		return
+	}
+	if r.previous != nil {
+		r.previous.next = r.next
+	} else {
+		d.head = r.next
+	}
+	if r.next != nil {
+		r.next.previous = r.previous
+	} else {
+		d.tail = r.previous
+	}
+	r.previous, r.next = nil, nil
+}
+
+// EndCall ends an operator call on the device: frees its unused nodes, and cuts the graph where it
+// has grown past the limit. A cut only queues work.
+func (d *Device) EndCall() error {
+	d.madeSinceCut += int64(d.core.Graph.Temporaries())
+	d.core.Graph.EndCall()
+	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit {
+		_, err := d.cut()
+		return err
+	}
+	return nil
+}

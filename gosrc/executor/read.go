@@ -1,0 +1,90 @@
+package executor
+
+import (
+	"sync"
+	"time"
+
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/ir"
+)
+
+// Wait follows device values until they are computed. It lets the caller wait in slices, so that
+// signals can be looked at between them.
+//
+// Ownership: it holds a reference on each buffer until Close. Safe for one goroutine at a time.
+type Wait struct {
+	client  client.Client
+	buffers []*ir.Buffer
+	next    int        // the first buffer that is not known to be ready
+	ready   chan error // of buffers[next], once a callback is under way
+	closed  sync.Once
+}
+
+// NewWait waits for all of buffers and takes over one reference of each.
+func (c *Core) NewWait(buffers ...*ir.Buffer) *Wait {
+	return &Wait{client: c.client, buffers: buffers}
+}
+
+// Poll waits at most timeout. done is true once every value is computed; an error is that of the
+// first value that failed. BLOCKING; without Core.Mu.
+func (w *Wait) Poll(timeout time.Duration) (done bool, err error) {
+	var expired <-chan time.Time
+	wait := func() <-chan time.Time {
+		if expired == nil {
+			expired = time.After(timeout)
+		}
+		return expired
+	}
+	for w.next < len(w.buffers) {
+		b := w.buffers[w.next]
+		data, err, scheduled := b.Scheduled()
+		if !scheduled {
+			select {
+			case <-b.Done():
+				continue
+			case <-wait():
+				return false, nil
+			}
+		}
+		if err != nil {
+			return false, err
+		}
+		if w.ready == nil {
+			if w.client.IsReady(data) {
+				w.next++
+				continue
+			}
+			ready := make(chan error, 1)
+			if err := w.client.OnReadyCallback(data, func(err error) { ready <- err }); err != nil {
+				return false, err
+			}
+			w.ready = ready
+		}
+		select {
+		case err := <-w.ready:
+			w.ready = nil
+			if err != nil {
+				return false, err
+			}
+			w.next++
+		case <-wait():
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Data gives the value of buffer i once Poll has said done.
+func (w *Wait) Data(i int) client.Data {
+	data, _, _ := w.buffers[i].Scheduled()
+	return data
+}
+
+// Close lets go of the buffers. Idempotent.
+func (w *Wait) Close() {
+	w.closed.Do(func() {
+		for _, b := range w.buffers {
+			b.Release()
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package executor
+
+import (
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/ir"
+	"xla_go/gosrc/metrics"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+)
+
+var countExecute = metrics.Counter("ExecuteComputation")
+
+// step is one queued run. Owned by the worker once it is queued.
+type step struct {
+	device     *Device
+	executable *executable
+	roots      []*Root // see finish: after the cut a root may be gone or hold another value
+	lastGood   []*ir.Node
+	arguments  []*ir.Buffer // retained
+	outputs    []*ir.Buffer // retained
+	scalars    []byte
+	withheld   []int         // donors of the executable that this run must not consume
+	fence      chan struct{} // closed when every output has data or an error
+}
+
+// Step is a handle on a queued step, for waiting.
+type Step struct{ s *step }
+
+// Buffers gives the step's outputs, retained: the caller releases each.
+func (s *Step) Buffers() []*ir.Buffer {
+	buffers := append([]*ir.Buffer(nil), s.s.outputs...)
+	for _, b := range buffers {
+		b.Retain()
+	}
+	return buffers
+}
+
+func (d *Device) enqueue(s *step) {
+	d.queueMu.Lock()
+	d.queue = append(d.queue, s)
+	d.queueMu.Unlock()
+	d.queueChanged.Broadcast()
+}
+
+// WaitForRoom waits until fewer than RunAhead steps are queued. BLOCKING; without Core.Mu.
+func (d *Device) WaitForRoom() {
+	d.queueMu.Lock()
+	for d.core.options.RunAhead > 0 && len(d.queue) >= d.core.options.RunAhead {
+		d.queueChanged.Wait()
+	}
+	d.queueMu.Unlock()
+}
+
+// WaitIdle waits until every queued step has been handed to the client. BLOCKING; without Core.Mu.
+func (d *Device) WaitIdle() {
+	d.queueMu.Lock()
+	for len(d.queue) > 0 || d.running {
+		d.queueChanged.Wait()
+	}
+	d.queueMu.Unlock()
+}
+
+// work is the device's worker: it launches steps in order, for the life of the process.
+func (d *Device) work() {
+	for {
+		d.queueMu.Lock()
+		d.running = false
+		d.queueChanged.Broadcast()
+		for len(d.queue) == 0 {
+			d.queueChanged.Wait()
+		}
+		s := d.queue[0]
+		d.queue[0] = nil
+		d.queue = d.queue[1:]
+		d.running = true
+		d.queueMu.Unlock()
+		d.run(s)
+	}
+}
+
+func (d *Device) run(s *step) {
+	<-s.executable.done
+	data, launched, err := d.launch(s)
+	switch {
+	case err == nil:
+		for i, out := range s.outputs {
+			out.Fulfill(data[i])
+		}
+	case launched && s.intact():
+		d.runApart(s, err)
+	default:
+		for _, out := range s.outputs {
+			out.Fail(err)
+		}
+	}
+	close(s.fence)
+	d.finish(s, launched, err)
+	for _, b := range s.arguments {
+		b.Release()
+	}
+	for _, b := range s.outputs {
+		b.Release()
+	}
+}
+
+// launch hands the step to the client. launched is false where the client was never asked to run.
+func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err error) {
+	e := s.executable
+	if e.err != nil {
+		return nil, false, e.err
+	}
+	arguments := make([]client.Data, 0, len(s.arguments)+1)
+	for _, b := range s.arguments {
+		data, err := b.Wait()
+		if err != nil {
+			return nil, false, err
+		}
+		arguments = append(arguments, data)
+	}
+	if len(s.scalars) > 0 {
+		pack, err := d.uploadScalars(s.scalars)
+		if err != nil {
+			return nil, false, err
+		}
+		defer pack.Close()
+		arguments = append(arguments, pack)
+	}
+	countExecute.Add(1)
+	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld}
+	outputs, err = d.core.client.ExecuteComputation(e.computation, arguments, d.name, options)
+	if err == nil && len(outputs) != len(s.outputs) {
+		err = status.Errorf(status.Internal, "execute: the program has %d results, expected %d", len(outputs), len(s.outputs))
+	}
+	return outputs, true, err
+}
+
+// uploadScalars makes the one small transfer of a step. The scalars of a step share a u32 array.
+func (d *Device) uploadScalars(pack []byte) (client.Data, error) {
+	sources := []client.TensorSource{{Shape: shape.Make(dtype.U32, int64(len(pack)/4)), Device: d.name, Bytes: pack}}
+	data, err := d.core.client.TransferToDevice(sources)
+	if err != nil {
+		return nil, err
+	}
+	return data[0], nil
+}
+
+// intact is true where every argument still has its value: no donor was consumed.
+func (s *step) intact() bool {
+	for _, b := range s.arguments {
+		if data, err := b.Wait(); err != nil || !data.HasValue() {
+			return false
+		}
+	}
+	return true
+}
+
+// runApart runs the outputs of a failed step one by one, so that exactly those that depend on the
+// fault fail. Their programs are parts of the step's own key, without donors.
+func (d *Device) runApart(s *step, stepError error) {
+	if len(s.outputs) == 1 {
+		s.outputs[0].Fail(stepError)
+		return
+	}
+	program, err := ir.DecodeKey(s.executable.key)
+	if err != nil {
+		for _, out := range s.outputs {
+			out.Fail(stepError)
+		}
+		return
+	}
+	offsets := scalarOffsets(program)
+	for i, out := range s.outputs {
+		part, parameters, scalars := program.Only(i)
+		computation, _, err := d.core.build(part, d)
+		if err != nil {
+			out.Fail(err)
+			continue
+		}
+		single := &step{device: d, executable: &executable{computation: computation}, outputs: s.outputs[i : i+1]}
+		for _, p := range parameters {
+			single.arguments = append(single.arguments, s.arguments[p])
+		}
+		for _, k := range scalars {
+			single.scalars = append(single.scalars, s.scalars[offsets[k]:offsets[k+1]]...)
+		}
+		data, _, err := d.launch(single)
+		if err != nil {
+			out.Fail(err)
+		} else {
+			out.Fulfill(data[0])
+		}
+		computation.Close()
+	}
+}
+
+// scalarOffsets gives the byte offset of each scalar in the pack, and the pack's length last.
+func scalarOffsets(program *ir.Program) []int {
+	offsets := []int{0}
+	for _, n := range program.Nodes {
+		if n.Kind == ir.KindScalar {
+			offsets = append(offsets, offsets[len(offsets)-1]+4*ir.ScalarWords(n.Dtype))
+		}
+	}
+	return offsets
+}
+
+// finish releases the last good values, and puts them back where the step was never launched: the
+// storages that still hold its placeholders then read as before it, and the error is raised once
+// by the next cut or read.
+func (d *Device) finish(s *step, launched bool, err error) {
+	d.core.Mu.Lock()
+	defer d.core.Mu.Unlock()
+	graph := &d.core.Graph
+	restored := false
+	for i, good := range s.lastGood {
+		if good == nil {
+			continue
+		}
+		if err != nil && !launched {
+			// The root may be gone or overwritten by now; then it holds something else.
+			if r := s.roots[i]; r.value != nil && r.value.Buffer == s.outputs[i] {
+				r.Set(good)
+				restored = true
+			}
+		}
+		graph.Release(good)
+	}
+	if restored {
+		d.deferredError = err
+	}
+}
