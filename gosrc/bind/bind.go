@@ -28,14 +28,15 @@ var version = "0+unknown"
 func Version() string { return version }
 
 // SetEnvironment hands over the process environment as a JSON object of names and values. The Go
-// side reads no variable that is not in it.
-func SetEnvironment(variables string) error {
+// side reads no variable that is not in it. A function whose only result is an error would leak a text
+// per call (gopy frees none), hence the other result, here and below.
+func SetEnvironment(variables string) (ok bool, err error) {
 	values := map[string]string{}
 	if err := json.Unmarshal([]byte(variables), &values); err != nil {
-		return status.Errorf(status.InvalidArgument, "SetEnvironment(): expected a JSON object of text, got %v", err)
+		return false, status.Errorf(status.InvalidArgument, "SetEnvironment(): expected a JSON object of text, got %v", err)
 	}
 	env.Replace(values)
-	return nil
+	return true, nil
 }
 
 // guard turns a panic into an error, deferred in every function that can reach the rest of the

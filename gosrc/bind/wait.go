@@ -1,0 +1,86 @@
+package bind
+
+import (
+	"time"
+
+	"xla_go/gosrc/client/current"
+)
+
+// pendingWait is something that will happen, waited for in slices.
+type pendingWait struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+func newWait() *pendingWait { return &pendingWait{done: make(chan struct{})} }
+
+func (w *pendingWait) finish(err error) {
+	w.err = err
+	close(w.done)
+}
+
+// ReadBegin gives a token to wait for data with: Wait until it says true, then EndWait. Not blocking.
+func ReadBegin(handle int64) (token int64, err error) {
+	defer guard(&err)
+	c, err := current.Get()
+	if err != nil {
+		return 0, err
+	}
+	data, err := dataTable.get(handle)
+	if err != nil {
+		return 0, err
+	}
+	w := newWait()
+	if err := c.OnReadyCallback(data, w.finish); err != nil {
+		return 0, err
+	}
+	return waitTable.add(w), nil
+}
+
+// WaitDeviceOpsBegin gives a token to wait for all queued work of the named devices, one a line; none
+// named means all local ones. Not blocking.
+func WaitDeviceOpsBegin(devices string) (token int64, err error) {
+	defer guard(&err)
+	c, err := current.Get()
+	if err != nil {
+		return 0, err
+	}
+	w := newWait()
+	go func() {
+		var failure error
+		defer func() { w.finish(failure) }()
+		defer guard(&failure)
+		failure = c.WaitDeviceOps(split(devices))
+	}()
+	return waitTable.add(w), nil
+}
+
+// Wait waits at most that many milliseconds and says whether the wait is over; the error is that of
+// what was waited for. BLOCKING for one slice.
+func Wait(token, milliseconds int64) (over bool, err error) {
+	defer guard(&err)
+	w, err := waitTable.get(token)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case <-w.done:
+		return true, w.err
+	default:
+	}
+	timer := time.NewTimer(time.Duration(milliseconds) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+		return true, w.err
+	case <-timer.C:
+		return false, nil
+	}
+}
+
+// EndWait gives a token back, whether or not its wait is over. Idempotent.
+func EndWait(token int64) (ended bool, err error) {
+	defer guard(&err)
+	_, ended = waitTable.remove(token)
+	return ended, nil
+}
