@@ -8,6 +8,7 @@ package hlo
 
 import (
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -28,7 +29,7 @@ type Builder struct {
 	multiple     bool     // Return was given other than one value: result is a tuple
 	scalars      map[scalarKey]Value
 	metadata     []byte // an encoded OpMetadata, empty for none
-	sharding     []byte // an encoded OpSharding, empty for none
+	sharding     []byte // an encoded OpSharding, nil for none
 	instructions int
 }
 
@@ -95,9 +96,19 @@ func (b *Builder) parameter(s shape.Shape, name string) Value {
 	}
 	b.parameters = append(b.parameters, s)
 	b.names = append(b.names, name)
-	v, at := b.begin(opParameter, s)
+	v, at := b.beginNamed(opParameter, plainName(name), s)
 	b.body.varint(9, number)
 	return b.end(v, at)
+}
+
+// plainName keeps the characters that HLO text allows in a name.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' || ('0' <= r && r <= '9') || ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z') {
+			return r
+		}
+		return '_'
+	}, name)
 }
 
 // Return sets the computation's result: the value itself if there is one, else a tuple.
@@ -149,13 +160,17 @@ func (b *Builder) emit(op Opcode, s shape.Shape, operands ...Value) Value {
 
 // begin opens an instruction; its attributes are written to b.body and end closes it.
 func (b *Builder) begin(op Opcode, s shape.Shape) (*instruction, int) {
+	return b.beginNamed(op, string(op), s)
+}
+
+func (b *Builder) beginNamed(op Opcode, prefix string, s shape.Shape) (*instruction, int) {
 	m := b.module
 	m.next++
 	b.instructions++
 	e := &b.body
 	at := e.open(2)
 	name := e.open(1)
-	e.buf = append(e.buf, op...)
+	e.buf = append(e.buf, prefix...)
 	e.buf = append(e.buf, '.')
 	e.buf = strconv.AppendInt(e.buf, m.next, 10)
 	e.close(name)
@@ -164,7 +179,7 @@ func (b *Builder) begin(op Opcode, s shape.Shape) (*instruction, int) {
 	if len(b.metadata) > 0 {
 		e.raw(7, b.metadata)
 	}
-	if len(b.sharding) > 0 {
+	if b.sharding != nil {
 		e.raw(40, b.sharding)
 	}
 	e.varint(35, m.next)

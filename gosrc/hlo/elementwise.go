@@ -179,7 +179,7 @@ func (b *Builder) Select(pred, onTrue, onFalse Value) Value {
 	if s.Dtype.Size() == 0 {
 		return b.fail(opSelect, "expected arrays, got %v", s)
 	}
-	return b.emit(opSelect, s, b.Broadcast(pred, s.Dims, scalarDims(pred)), onTrue, onFalse)
+	return b.emit(opSelect, s, b.spread(pred, s.Dims), onTrue, onFalse)
 }
 
 // Clamp limits x to [low, high], which have its shape or are scalars.
@@ -196,17 +196,15 @@ func (b *Builder) Clamp(low, x, high Value) Value {
 	if s.Dtype.Size() == 0 || s.Dtype.IsComplex() {
 		return b.fail(opClamp, "expected real numbers or preds, got %v", s)
 	}
-	low = b.Broadcast(low, s.Dims, scalarDims(low))
-	high = b.Broadcast(high, s.Dims, scalarDims(high))
-	return b.emit(opClamp, s, low, x, high)
+	return b.emit(opClamp, s, b.spread(low, s.Dims), x, b.spread(high, s.Dims))
 }
 
-// scalarDims gives the broadcast dimensions of a value that is a scalar or needs no broadcast.
-func scalarDims(v Value) []int {
+// spread broadcasts a scalar; any other value has those dimensions already.
+func (b *Builder) spread(v Value, dims []int64) Value {
 	if v.Rank() == 0 {
-		return nil
+		return b.Broadcast(v, dims, nil)
 	}
-	return identity(v.Rank())
+	return v
 }
 
 // Convert changes the element type by value; x itself if it has that type. A float goes to an

@@ -87,7 +87,7 @@ func (b *Builder) ReduceOp(op Opcode, x, init Value, dims []int) Value {
 		return Value{}
 	}
 	if len(dims) == 0 {
-		return b.Binary(op, b.Broadcast(init, x.Dims(), scalarDims(init)), x)
+		return b.Binary(op, b.spread(init, x.Dims()), x)
 	}
 	c := b.ScalarComputation(op, x.Dtype())
 	if c == nil {

@@ -11,8 +11,8 @@ import (
 func (p *printer) attributes(i *pb.HloInstructionProto) {
 	if i.Opcode == "iota" {
 		p.write(", iota_dimension=", integers(i.Dimensions))
-	} else if len(i.Dimensions) > 0 {
-		p.list("dimensions", i.Dimensions)
+	} else if len(i.Dimensions) > 0 || i.Opcode == "broadcast" {
+		p.write(", dimensions={", integers(i.Dimensions), "}")
 	}
 	if i.Opcode == "get-tuple-element" {
 		p.write(", index=", integer(i.TupleIndex))
