@@ -1,0 +1,89 @@
+package ops
+
+import (
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/ir"
+	"xla_go/gosrc/shape"
+)
+
+// Embedding tables.
+
+func init() {
+	register(
+		&Row{Name: "embedding", Meta: metaEmbedding, Lower: lowerEmbedding},
+		&Row{Name: "embedding_dense_backward", Meta: metaEmbeddingBackward, Lower: lowerEmbeddingBackward},
+	)
+}
+
+// checkIndices checks the type of an embedding's indices, argument number from zero.
+func (c *Call) checkIndices(argument int, function string) error {
+	if d := c.Dtype(argument); !isIndexType(d) {
+		return Errorf("Expected tensor for argument #%d 'indices' to have one of the following scalar types: Long, Int; but got torch.%sTensor instead (while checking arguments for %s)",
+			map[string]int{"embedding": 1, "embedding_backward": 2}[function], torchClass(d), function)
+	}
+	return nil
+}
+
+// metaEmbedding: (weight, indices, padding_idx, scale_grad_by_freq, sparse); the last three only
+// concern the gradient.
+func metaEmbedding(c *Call) error {
+	if c.Rank(0) != 2 {
+		return Errorf("'weight' must be 2-D")
+	}
+	if err := c.checkIndices(1, "embedding"); err != nil {
+		return err
+	}
+	weight := c.Dims(0)
+	if weight[0] == 0 && shape.Product(c.Dims(1)) > 0 {
+		return Errorf("index_select(): self indexing axis dim should be positive")
+	}
+	c.Operand(c.Node(0), c.Node(1))
+	c.dims = append(append(c.dims[:0], c.Dims(1)...), weight[1])
+	return c.Out(c.Dtype(0), c.dims)
+}
+
+func lowerEmbedding(l *ir.Lowering) hlo.Value { return takeSlices(l.B, l.In(0), l.In(1), 0) }
+
+// metaEmbeddingBackward: (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq).
+func metaEmbeddingBackward(c *Call) error {
+	if err := c.checkIndices(1, "embedding_backward"); err != nil {
+		return err
+	}
+	rank := c.Rank(0)
+	if rank == 0 || shape.Product(c.Dims(0)[:rank-1]) != shape.Product(c.Dims(1)) {
+		return Errorf("embedding_dense_backward(): expected grad_output of the indices' sizes %s and one dimension more, got %s", dimsText(c.Dims(1)), dimsText(c.Dims(0)))
+	}
+	weights := c.Int(2, 0)
+	c.Operand(c.Node(0), c.Node(1))
+	c.Attr(c.Int(3, -1))
+	c.AttrBool(c.Bool(4))
+	c.dims = append(c.dims[:0], weights, c.Dims(0)[rank-1])
+	return c.Out(c.Dtype(0), c.dims)
+}
+
+func lowerEmbeddingBackward(l *ir.Lowering) hlo.Value {
+	b := l.B
+	padding, scale := l.Int(), l.Bool()
+	weights, width := l.Dims[0], l.Dims[1]
+	d := l.Dtype.OpMath()
+	count := shape.Product(l.In(1).Dims())
+	index := b.Reshape(l.In(1), []int64{count})
+	grad := as(b, b.Reshape(l.In(0), []int64{count, width}), d)
+	if count == 0 || weights == 0 {
+		return b.Full(l.Dtype, 0, l.Dims...)
+	}
+	if padding >= 0 {
+		// A negative position is skipped.
+		same := b.Compare("EQ", index, b.FullInt(index.Dtype(), padding, count))
+		index = b.Select(same, b.FullInt(index.Dtype(), -1, count), index)
+	}
+	index = narrowPositions(b, index, weights)
+	if scale {
+		uses := putSlices(b, b.Full(dtype.S32, 0, weights), index, b.FullInt(dtype.S32, 1, count), 0, hlo.Add)
+		each := as(b, takeSlices(b, uses, index, 0), d)
+		each = b.Binary(hlo.Maximum, each, b.Full(d, 1, count))
+		grad = b.Binary(hlo.Divide, grad, b.Broadcast(each, grad.Dims(), []int{0}))
+	}
+	return as(b, putSlices(b, b.Full(d, 0, weights, width), index, grad, 0, hlo.Add), l.Dtype)
+}

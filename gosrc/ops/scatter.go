@@ -1,0 +1,279 @@
+package ops
+
+import (
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/ir"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+)
+
+// Writing elements at positions given by a tensor: scatter, its reductions, and put_.
+
+func init() {
+	register(
+		&Row{Name: "scatter.src", InPlace: []string{"scatter_.src"}, Out: []string{"scatter.src_out"}, Meta: metaScatter(-1), Lower: lowerScatter},
+		&Row{Name: "scatter.value", InPlace: []string{"scatter_.value"}, Out: []string{"scatter.value_out"}, Meta: metaScatter(-1), Lower: lowerScatter},
+		&Row{Name: "scatter.reduce", InPlace: []string{"scatter_.reduce"}, Out: []string{"scatter.reduce_out"}, Meta: metaScatter(4), Lower: lowerScatter},
+		&Row{Name: "scatter.value_reduce", InPlace: []string{"scatter_.value_reduce"}, Out: []string{"scatter.value_reduce_out"}, Meta: metaScatter(4), Lower: lowerScatter},
+		&Row{Name: "scatter_add", InPlace: []string{"scatter_add_"}, Out: []string{"scatter_add.out"}, Meta: metaScatter(-1), Lower: lowerScatter},
+		&Row{Name: "scatter_reduce.two", InPlace: []string{"scatter_reduce_.two"}, Out: []string{"scatter_reduce.two_out"}, Meta: metaScatter(4), Lower: lowerScatter},
+		&Row{Name: "put_", SelfOnly: true, Meta: metaPut, Lower: lowerPut},
+	)
+}
+
+// reduction is how a scatter combines what is there with what is written.
+type reduction int64
+
+const (
+	reduceAssign reduction = iota
+	reduceAdd
+	reduceMultiply
+	reduceMean
+	reduceMaximum
+	reduceMinimum
+)
+
+// opcode gives the combining operation, a mean's sum included.
+func (r reduction) opcode() hlo.Opcode {
+	return [...]hlo.Opcode{hlo.Second, hlo.Add, hlo.Multiply, hlo.Add, hlo.Maximum, hlo.Minimum}[r]
+}
+
+// compute gives the type in which r accumulates elements of d.
+func (r reduction) compute(d dtype.Dtype) dtype.Dtype {
+	switch r {
+	case reduceAdd, reduceMultiply, reduceMean:
+		return d.OpMath()
+	}
+	return d
+}
+
+// identity gives the value that r leaves another one unchanged by.
+func (r reduction) identity(b *hlo.Builder, d dtype.Dtype) hlo.Value {
+	switch r {
+	case reduceMultiply:
+		return b.Scalar(d, 1)
+	case reduceMaximum:
+		return b.MinValue(d)
+	case reduceMinimum:
+		return b.MaxValue(d)
+	}
+	return b.Scalar(d, 0)
+}
+
+// scatterReduction reads the row's reduction.
+func (c *Call) scatterReduction(argument int) (reduction, error) {
+	if argument < 0 {
+		if c.row.Name == "scatter_add" {
+			return reduceAdd, nil
+		}
+		return reduceAssign, nil
+	}
+	text := c.Text(argument)
+	if c.row.Name != "scatter_reduce.two" {
+		switch text {
+		case "add":
+			return reduceAdd, nil
+		case "multiply":
+			return reduceMultiply, nil
+		}
+		return 0, Errorf("reduce argument must be either add or multiply.")
+	}
+	return namedReduction(text)
+}
+
+func namedReduction(text string) (reduction, error) {
+	switch text {
+	case "sum":
+		return reduceAdd, nil
+	case "prod":
+		return reduceMultiply, nil
+	case "mean":
+		return reduceMean, nil
+	case "amax":
+		return reduceMaximum, nil
+	case "amin":
+		return reduceMinimum, nil
+	}
+	return 0, Errorf("reduce argument must be either sum, prod, mean, amax or amin, got %s", text)
+}
+
+// metaScatter serves (self, dim, index, src or value, ...); reduceArgument is the number of the
+// argument that names the reduction, -1 for none.
+func metaScatter(reduceArgument int) func(c *Call) error {
+	return func(c *Call) error {
+		dim, err := c.Dim(c.Int(1, 0), c.Rank(0))
+		if err != nil {
+			return err
+		}
+		d := c.Dtype(0)
+		index := c.Dims(2)
+		empty := shape.Product(index) == 0
+		if !empty {
+			if err := c.checkScatter(dim); err != nil {
+				return err
+			}
+		}
+		r, err := c.scatterReduction(reduceArgument)
+		if err != nil {
+			return err
+		}
+		if d == dtype.Bool && r == reduceMean {
+			return status.Torchf(status.NotImplementedError, "\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
+		}
+		if d.IsComplex() && (r == reduceMaximum || r == reduceMinimum) {
+			name := map[reduction]string{reduceMaximum: "amax", reduceMinimum: "amin"}[r]
+			return status.Torchf(status.NotImplementedError, "\"scatter_gather_tensor_cpu_reduce_%s\" not implemented for '%s'", name, torchClass(d))
+		}
+		if empty {
+			c.Return(c.Node(0))
+			return nil
+		}
+		c.Operand(c.Node(0), c.Node(2))
+		if c.IsTensor(3) {
+			c.Operand(c.Node(3))
+		} else {
+			value, err := c.fillValue(3, d)
+			if err != nil {
+				return err
+			}
+			c.Operand(value)
+		}
+		includeSelf := c.row.Name != "scatter_reduce.two" || c.IsNone(5) || c.Bool(5)
+		c.Attr(int64(dim), int64(r))
+		c.AttrBool(includeSelf)
+		return c.Out(d, c.Dims(0))
+	}
+}
+
+// checkScatter compares a scatter's self, index and source.
+func (c *Call) checkScatter(dim int) error {
+	if !isIndexType(c.Dtype(2)) {
+		return Errorf("scatter(): Expected dtype int32/int64 for index")
+	}
+	src := &c.Args[3]
+	if src.Tag == TagTensor && src.Dtype != c.Dtype(0) {
+		return Errorf("scatter(): Expected self.dtype to be equal to src.dtype")
+	}
+	self, index := nonEmptyDims(c.Dims(0)), nonEmptyDims(c.Dims(2))
+	if len(self) != len(index) {
+		return Errorf("Index tensor must have the same number of dimensions as self tensor")
+	}
+	if src.Tag != TagTensor {
+		for k, n := range index {
+			if k != dim && n > self[k] {
+				return Errorf("Expected index %s to be no larger than self %s apart from dimension %d", dimsText(c.Dims(2)), dimsText(c.Dims(0)), dim)
+			}
+		}
+		return nil
+	}
+	source := nonEmptyDims(src.View.Sizes)
+	for k, n := range index {
+		if k >= len(source) {
+			return status.Torchf(status.IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -len(source), len(source)-1, k)
+		}
+		if k != dim && n > self[k] || n > source[k] {
+			return Errorf("Expected index %s to be no larger than self %s apart from dimension %d and to be no larger size than src %s",
+				dimsText(c.Dims(2)), dimsText(c.Dims(0)), dim, dimsText(src.View.Sizes))
+		}
+	}
+	if len(source) != len(index) {
+		return Errorf("Index tensor must have the same number of dimensions as src tensor")
+	}
+	return nil
+}
+
+func lowerScatter(l *ir.Lowering) hlo.Value {
+	b := l.B
+	dim, r, includeSelf := int(l.Int()), reduction(l.Int()), l.Bool()
+	d := r.compute(l.Dtype)
+	x, index := as(b, atLeast1D(b, l.In(0)), d), atLeast1D(b, l.In(1))
+	source := as(b, l.In(2), d)
+	if source.Rank() == 0 {
+		source = b.BroadcastTo(source, index.Dims())
+	} else {
+		source = b.Slice(source, make([]int64, source.Rank()), index.Dims(), nil)
+	}
+	positions := elementPositions(b, index, x.Dims(), dim, true)
+	result := putReduced(b, x, r, includeSelf, func(x, source hlo.Value, op hlo.Opcode) hlo.Value {
+		return putElements(b, x, positions, source, op)
+	}, source)
+	return b.Reshape(as(b, result, l.Dtype), l.Dims)
+}
+
+// putReduced combines source into x with put, which writes at given positions: where x's own
+// element is not to count, it is first replaced by the reduction's identity; a mean divides by
+// the number of elements that were combined.
+func putReduced(b *hlo.Builder, x hlo.Value, r reduction, includeSelf bool, put func(x, source hlo.Value, op hlo.Opcode) hlo.Value, source hlo.Value) hlo.Value {
+	d := x.Dtype()
+	base := x
+	if !includeSelf && r != reduceAssign {
+		base = put(x, b.BroadcastTo(r.identity(b, d), source.Dims()), hlo.Second)
+	}
+	result := put(base, source, r.opcode())
+	if r != reduceMean {
+		return result
+	}
+	start := 0.0
+	if includeSelf {
+		start = 1
+	}
+	count := put(b.Full(d, start, x.Dims()...), b.Full(d, 1, source.Dims()...), hlo.Add)
+	count = b.Select(b.Compare("EQ", count, b.Full(d, 0, x.Dims()...)), b.Full(d, 1, x.Dims()...), count)
+	return meanQuotient(b, result, count)
+}
+
+// meanQuotient divides by a positive count, rounding integers down.
+func meanQuotient(b *hlo.Builder, x, positive hlo.Value) hlo.Value {
+	quotient := b.Binary(hlo.Divide, x, positive)
+	if !x.Dtype().IsSigned() {
+		return quotient
+	}
+	zero := b.FullInt(x.Dtype(), 0, x.Dims()...)
+	below := b.Compare("LT", b.Binary(hlo.Remainder, x, positive), zero)
+	return b.Binary(hlo.Subtract, quotient, b.Convert(below, x.Dtype()))
+}
+
+func metaPut(c *Call) error {
+	if d := c.Dtype(1); d != dtype.S64 {
+		return Errorf("put_(): Expected a long tensor for index, but got %s", torchClass(d))
+	}
+	if c.Dtype(0) != c.Dtype(2) {
+		return Errorf("put_(): self and source expected to have the same dtype, but got self.dtype = %s and source.dtype = %s",
+			torchClass(c.Dtype(0)), torchClass(c.Dtype(2)))
+	}
+	index, source := shape.Product(c.Dims(1)), shape.Product(c.Dims(2))
+	if index != source {
+		return status.Torchf(status.IndexError, "put_(): Expected source and index to have the same number of elements, but got source.numel() = %d, index.numel() = %d", source, index)
+	}
+	if shape.Product(c.Dims(0)) == 0 && index > 0 {
+		return status.Torchf(status.IndexError, "put_(): Tried to put elements into an empty tensor")
+	}
+	c.Operand(c.Node(0), c.Node(1), c.Value(2, c.Dtype(0)))
+	c.AttrBool(c.Bool(3))
+	return c.Out(c.Dtype(0), c.Dims(0))
+}
+
+func lowerPut(l *ir.Lowering) hlo.Value {
+	b := l.B
+	op, d := hlo.Second, l.Dtype
+	if l.Bool() {
+		op, d = hlo.Add, l.Dtype.OpMath()
+	}
+	x, index := as(b, l.In(0), d), l.In(1)
+	index = wrapNegative(b, index, shape.Product(x.Dims()))
+	return as(b, putElements(b, x, narrowPositions(b, index, shape.Product(x.Dims())), as(b, l.In(2), d), op), l.Dtype)
+}
+
+// unmerge undoes mergeIndices on a value of the merged array's dimensions.
+func (m *mergedIndex) unmerge(b *hlo.Builder, x hlo.Value) hlo.Value {
+	x = b.Reshape(x, m.moved)
+	if m.permute == nil {
+		return x
+	}
+	back := make([]int, len(m.permute))
+	for i, p := range m.permute {
+		back[p] = i
+	}
+	return b.Transpose(x, back)
+}
