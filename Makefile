@@ -15,7 +15,8 @@ PIP    := -m pip --disable-pip-version-check --quiet
 GO_SOURCES     := $(shell find gosrc pjrt -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' \)) go.mod go.sum
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.cpp' -o -name '*.h' -o -name 'py.typed' \))
 WHEEL_SOURCES  := $(GO_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml README.md LICENSE
-ADAPTER        := $(wildcard python/xla_go/torch_adapter/*.cpp python/xla_go/torch_adapter/*.h)
+ADAPTER_FILES  := $(wildcard python/xla_go/torch_adapter/*.cpp python/xla_go/torch_adapter/*.h)
+ADAPTER        := $(ADAPTER_FILES) $(wildcard gosrc/dispatch/*.h) python/xla_go/_adapter.py
 
 # The plugin that the Go tests run on.
 export XLA_GO_TEST_PLUGIN ?= $(shell ls $(BUILD)/lib/python3*/site-packages/fastatomstruct_xla_cpu/libpjrt_cpu.so 2>/dev/null)
@@ -47,30 +48,50 @@ venv: $(STAMPS)/build-venv $(STAMPS)/test-venv ## make the environments for buil
 
 # --- building -------------------------------------------------------------------------------
 
-$(STAMPS)/wheel: $(WHEEL_SOURCES) | $(STAMPS)/build-venv
-	rm -rf dist build/lib* build/bdist*
-	$(BUILD)/bin/python $(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir dist .
-	@mkdir -p $(@D) && touch $@
+# One adapter per torch: the newest, and the oldest where its environment is there. For any other
+# torch the wheel builds it at first use.
+PREBUILT := $(STAMPS)/prebuilt-newest $(if $(wildcard $(OLDEST)/bin/python),$(STAMPS)/prebuilt-oldest)
+
+$(STAMPS)/prebuilt-newest: $(ADAPTER) $(STAMPS)/test-venv
+	$(TEST)/bin/python -I python/xla_go/_adapter.py --prebuild build/prebuilt
+	@touch $@
+
+$(STAMPS)/prebuilt-oldest: $(ADAPTER) $(STAMPS)/oldest-venv
+	$(OLDEST)/bin/python -I python/xla_go/_adapter.py --prebuild build/prebuilt
+	@touch $@
+
+# $(1): where the wheel goes.
+define build_wheel
+rm -rf $(1) build/lib* build/bdist* && $(BUILD)/bin/python $(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir $(1) .
+endef
+
+$(STAMPS)/wheel: $(WHEEL_SOURCES) $(PREBUILT) | $(STAMPS)/build-venv
+	export XLA_GO_PREBUILT=$(CURDIR)/build/prebuilt; $(call build_wheel,dist)
+	@touch $@
+
+$(STAMPS)/develop-wheel: $(WHEEL_SOURCES) | $(STAMPS)/build-venv
+	$(call build_wheel,build/develop)
+	@touch $@
 
 wheel: $(STAMPS)/wheel ## build dist/xla_go-*.whl
 	@ls dist/*.whl
 
 # --force-reinstall: between releases the version, which pip goes by, stays the same.
 define install_wheel
-$(1)/bin/python $(PIP) install --no-deps --no-index --force-reinstall dist/*.whl
+$(1)/bin/python $(PIP) install --no-deps --no-index --force-reinstall $(2)/*.whl
 endef
 
 $(STAMPS)/test-installed: $(STAMPS)/wheel $(STAMPS)/test-venv
-	$(call install_wheel,$(TEST))
+	$(call install_wheel,$(TEST),dist)
 	@touch $@
 
 $(STAMPS)/oldest-installed: $(STAMPS)/wheel $(STAMPS)/oldest-venv
-	$(call install_wheel,$(OLDEST))
+	$(call install_wheel,$(OLDEST),dist)
 	@touch $@
 
-develop: $(STAMPS)/wheel ## build and install into an environment of yours: make develop VENV=path (downloads nothing)
+develop: $(STAMPS)/develop-wheel ## build and install into an environment of yours: make develop VENV=path
 	@test -n "$(VENV)" || { echo "make develop: expected VENV=path of a virtual environment that has torch"; exit 2; }
-	$(call install_wheel,$(VENV))
+	$(call install_wheel,$(VENV),build/develop)
 
 # --- running --------------------------------------------------------------------------------
 
@@ -105,7 +126,7 @@ lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-form
 	go tool staticcheck ./...
 	$(BUILD)/bin/ruff check .
 	$(BUILD)/bin/mypy
-	$(if $(ADAPTER),$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER))
+	$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER_FILES)
 
 bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and, after `make peers`, torch_xla and JAX
 	cd benchmarks && $(TEST)/bin/python run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
@@ -124,4 +145,4 @@ gen-check: gen ## fail where a generated file is not what `make gen` writes
 	git diff --exit-code -- gosrc pjrt
 
 clean: ## remove what was built; environments stay (rm -rf .venv* removes them)
-	rm -rf build/lib* build/bdist* build/_native build/pytest dist demo-output $(STAMPS)/wheel $(STAMPS)/*-installed
+	rm -rf build/lib* build/bdist* build/_native build/prebuilt build/develop build/pytest dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed

@@ -79,14 +79,21 @@ class BuildNative(build_ext):
 
 
 class BuildPackage(build_py):
-    """Puts the C boundary's headers beside the adapter's source, which is built at first use."""
+    """Puts the C boundary's headers beside the adapter's source, and adapters that are built already.
+
+    XLA_GO_PREBUILT names the directory of the latter; without it the wheel's adapter is built at first use.
+    """
 
     def run(self) -> None:
         super().run()
-        include = Path(self.build_lib) / "xla_go" / "torch_adapter"
-        include.mkdir(parents=True, exist_ok=True)
+        adapter = Path(self.build_lib) / "xla_go" / "torch_adapter"
+        adapter.mkdir(parents=True, exist_ok=True)
         for header in sorted((ROOT / "gosrc" / "dispatch").glob("*.h")):
-            shutil.copy2(header, include / header.name)
+            shutil.copy2(header, adapter / header.name)
+        if prebuilt := os.environ.get("XLA_GO_PREBUILT"):
+            (adapter / "prebuilt").mkdir(exist_ok=True)
+            for library in sorted(Path(prebuilt).glob(f"*_cp{sys.version_info.major}{sys.version_info.minor}.so")):
+                shutil.copy2(library, adapter / "prebuilt" / library.name)
 
 
 setup(

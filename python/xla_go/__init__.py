@@ -1,0 +1,60 @@
+"""PyTorch on any PJRT device: after `import torch, xla_go`, `device="xla"` works.
+
+Importing registers the device with torch. The runtime and its plugin are loaded at the first device use.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+__version__ = importlib.metadata.version("xla-go")
+
+
+def _is_command_line() -> bool:
+    # `python -m xla_go` imports this package before its __main__. The doctor must be able to
+    # run where the adapter cannot be loaded, and reports why, so registration is left to it.
+    return sys.argv[:1] == ["-m"] and "xla_go" in sys.orig_argv[1:4]
+
+
+def _register() -> None:
+    from xla_go import _adapter, _device_module, _torch_patches
+
+    _adapter.load()
+    _torch_patches.apply()
+    _device_module.register()
+
+
+if not _is_command_line():
+    _register()
+
+from xla_go import client, compat, errors, metrics, runtime  # noqa: E402
+from xla_go._step import sync  # noqa: E402
+
+__all__ = ["client", "compat", "device", "errors", "manual_seed", "metrics", "runtime", "sync"]
+
+
+def device(index: int = 0) -> torch.device:
+    """The torch.device of an xla device of this process. Does not start the runtime."""
+    import torch
+
+    return torch.device("xla", index)
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the random numbers of every xla device. torch.manual_seed does so too."""
+    from xla_go import _adapter
+
+    _adapter.load().manual_seed(seed % 2**64)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module 'xla_go' has no attribute {name!r}; it has {', '.join(__all__)}")

@@ -1,0 +1,136 @@
+"""The one way from Python into the Go runtime: loading it, starting its client, calling it.
+
+Nothing happens at import. The runtime starts at the first device use, when the adapter calls `load_table`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import re
+import threading
+from types import ModuleType
+from typing import Any
+
+from xla_go import _plugins, errors
+
+logger = logging.getLogger("xla_go")
+
+_lock = threading.RLock()
+_native: ModuleType | None = None
+_native_pid = 0
+_plugin: _plugins.Plugin | None = None
+_started = False
+
+# Waits are cut into slices of this length, so that signals are looked at between them.
+WAIT_SLICE_MS = 50
+
+_STATUS = re.compile(r"([A-Z][A-Z_0-9]*): (.*)", re.DOTALL)
+
+
+def _load() -> ModuleType:
+    """Loads the Go library and hands it the environment as Python has it."""
+    global _native, _native_pid
+    with _lock:
+        if _native is None:
+            module = importlib.import_module("xla_go._native")
+            module.bind_SetEnvironment(_environment())
+            _native_pid = os.getpid()
+            _native = module
+        return _native
+
+
+def _environment() -> str:
+    return json.dumps(dict(os.environ))
+
+
+def loaded() -> bool:
+    """Whether the Go library is in this process."""
+    return _native is not None
+
+
+def usable() -> bool:
+    """Whether the Go library can be called: it is loaded, and this is not a forked child of the process that loaded it."""
+    return _native is not None and os.getpid() == _native_pid
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """Calls a function of the control plane (package bind) and raises its error as its class.
+
+    Loads the Go library if it is not loaded. Raises at once in a forked child: Go's threads do not exist there.
+    """
+    module = _native
+    if module is None:
+        module = _load()
+    elif os.getpid() != _native_pid:
+        raise errors.FailedPreconditionError(
+            "xla_go used in a forked child of a process that has used the device: start it with the spawn method "
+            "(torch.multiprocessing.set_start_method('spawn'))"
+        )
+    try:
+        return getattr(module, f"bind_{function}")(*arguments)
+    except RuntimeError as error:
+        raise translate(error) from None
+
+
+def perform(function: str, *arguments: Any) -> None:
+    """`call` for functions without a result, which take one argument more: whether to run in the background."""
+    call(function, *arguments, False)
+
+
+def translate(error: RuntimeError) -> Exception:
+    """The exception of the class that an error's status code names; the error itself where it names none."""
+    match = _STATUS.fullmatch(str(error))
+    return errors.from_status(match.group(1), match.group(2)) if match else error
+
+
+def initialize() -> None:
+    """Finds the plugin and starts its client, once. BLOCKING: loads a plugin and starts its devices.
+
+    A search that finds no plugin can be repeated; once a plugin has been loaded, its first failure is final
+    for the process.
+    """
+    global _plugin, _started
+    if _started:
+        return
+    with _lock:
+        if _started:
+            return
+        found = _plugins.search(os.environ)
+        plugin = _plugins.choose(os.environ, found)
+        if not os.environ.get("PJRT_DEVICE"):
+            logger.info("PJRT_DEVICE is not set: using %s (%s, %s)", plugin.device_type or "the plugin's device", plugin.path, plugin.source)
+            for note in found.notes:
+                logger.warning("%s; using %s", note, plugin.device_type)
+        call("InitializeClient", plugin.path, plugin.device_type, json.dumps(dict(plugin.options)))
+        _plugin = plugin
+        _started = True
+
+
+def started() -> bool:
+    """Whether the client has been started."""
+    return _started
+
+
+def plugin() -> _plugins.Plugin | None:
+    """The plugin in use, None before the first device use."""
+    return _plugin
+
+
+def load_table() -> int:
+    """Starts the runtime and gives the address of its table of functions. The adapter calls this once."""
+    initialize()
+    return call("DispatchTable")
+
+
+def wait(function: str, *arguments: Any) -> None:
+    """Repeats a waiting function in short slices until it says that it is done; Ctrl-C breaks out between them."""
+    while not call(function, *arguments, WAIT_SLICE_MS):
+        pass
+
+
+def lines(text: str) -> list[str]:
+    """The items of a list that crossed as text."""
+    return text.split("\n") if text else []

@@ -1,0 +1,39 @@
+"""The end of a step: what has been traced becomes a graph, is compiled if it is new, and runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from xla_go import _adapter, _runtime
+
+_after_sync: list[Callable[[], None]] = []
+
+
+def after_next_sync(function: Callable[[], None]) -> None:
+    """Runs `function` once, at the end of the next `sync`."""
+    _after_sync.append(function)
+
+
+def sync(wait: bool = False) -> None:
+    """Ends the step: queues everything traced so far on all devices of this process.
+
+    Returns once it is queued; with `wait`, or XLA_SYNC_WAIT=1, once it has run (BLOCKING; other threads run
+    meanwhile and Ctrl-C breaks it; a failed run raises its error). Without work on a device it does nothing.
+    """
+    adapter = _adapter.load()
+    if adapter.is_loaded():
+        wait = wait or os.environ.get("XLA_SYNC_WAIT", "0").lower() in ("1", "true")
+        _runtime.perform("AddToCounter", "MarkStep", 1)
+        tokens = [token for index in range(adapter.device_count()) if (token := adapter.sync(index))]
+        try:
+            for token in tokens if wait else ():
+                while not adapter.wait(token, _runtime.WAIT_SLICE_MS):
+                    pass
+        finally:
+            for token in tokens:
+                adapter.cancel(token)
+    closures = _after_sync[:]
+    _after_sync.clear()
+    for closure in closures:
+        closure()

@@ -1,0 +1,89 @@
+"""What `import torch_xla` gives after `xla_go.compat.install()`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
+
+import torch
+
+import xla_go
+from xla_go import metrics, runtime
+
+# A package without a place of its own: the modules below it are those that install() put in place.
+__path__: list[str] = []
+__version__ = xla_go.__version__
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def device(index: int | None = None) -> torch.device:
+    """The xla device of that number, of the first one by default."""
+    return xla_go.device(index or 0)
+
+
+def device_count() -> int:
+    """Number of xla devices of this process."""
+    return runtime.addressable_runtime_device_count()
+
+
+def devices() -> list[torch.device]:
+    """The xla devices of this process."""
+    return [xla_go.device(index) for index in range(device_count())]
+
+
+def real_devices() -> list[str]:
+    """The runtime's names of this process's devices, for example "CPU:0"."""
+    return [attributes["name"] for attributes in map(runtime.runtime_device_attributes, range(device_count()))]
+
+
+def sync(wait: bool = False, reset_scope: bool = True) -> None:
+    """xla_go.sync. There is no scope to reset: `reset_scope` is taken for the caller's sake."""
+    xla_go.sync(wait)
+
+
+@contextmanager
+def step() -> Iterator[None]:
+    """Ends the step before the block, and again after it."""
+    sync()
+    try:
+        yield
+    finally:
+        sync()
+
+
+def manual_seed(seed: int, device: torch.device | None = None) -> None:
+    """xla_go.manual_seed; all devices of a process share one seed."""
+    xla_go.manual_seed(seed)
+
+
+def _graphs() -> int:
+    return sum(metrics.counter_value(name) or 0 for name in ("UncachedCompile", "CachedCompile"))
+
+
+def compile(f: _Function | None = None, full_graph: bool = False, name: str | None = None) -> Any:
+    """Wraps a function so that a step ends before and after each call; usable as a decorator.
+
+    With `full_graph` a call whose work does not stay in one graph (it reads a value on the way) raises RuntimeError.
+    """
+    if f is None:
+        return functools.partial(compile, full_graph=full_graph, name=name)
+
+    @functools.wraps(f)
+    def wrapper(*arguments: Any, **keywords: Any) -> Any:
+        sync()
+        before = _graphs()
+        result = f(*arguments, **keywords)
+        cut = _graphs() - before
+        sync()
+        if full_graph and cut:
+            raise RuntimeError(f"compile(): expected {name or f.__qualname__} to stay in one graph, got {cut} cut inside it: it reads a device value on the way")
+        return result
+
+    return wrapper
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"xla_go.compat: torch_xla.{name} is not provided")

@@ -1,0 +1,215 @@
+"""What `torch_xla.core.xla_model` gives after `xla_go.compat.install()`.
+
+One process traces one program (a world size of 1): a collective over all replicas is over one.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import torch
+
+import xla_go
+from xla_go import _step, runtime
+
+REDUCE_SUM, REDUCE_MUL, REDUCE_AND, REDUCE_OR, REDUCE_MIN, REDUCE_MAX = "sum", "mul", "and", "or", "min", "max"
+_REDUCTIONS = (REDUCE_SUM, REDUCE_MUL, REDUCE_AND, REDUCE_OR, REDUCE_MIN, REDUCE_MAX)
+
+
+def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:
+    """The xla device of that number, of the first one by default."""
+    return xla_go.device(n or 0)
+
+
+def xla_device_hw(device: Any) -> str:
+    """The platform behind an xla device: "CPU", "CUDA", "TPU", ..."""
+    return runtime.device_type()
+
+
+def get_xla_supported_devices(devkind: str | None = None, max_devices: int | None = None) -> list[str]:
+    """The xla devices of this process, of the given platform where one is given."""
+    if devkind is not None and devkind.upper() != runtime.device_type():
+        return []
+    return [f"xla:{index}" for index in range(runtime.addressable_runtime_device_count())][:max_devices]
+
+
+def is_xla_tensor(tensor: torch.Tensor) -> bool:
+    """Whether a tensor lives on an xla device."""
+    return tensor.device.type == "xla"
+
+
+def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
+    """xla_go.sync."""
+    xla_go.sync(wait)
+
+
+def wait_device_ops(devices: Sequence[Any] | None = None) -> None:
+    """Waits for all queued work of the devices, of all local ones by default. BLOCKING."""
+    runtime.wait_device_ops(list(devices) if devices else None)
+
+
+def unlazy(tensors: Sequence[torch.Tensor]) -> None:
+    """Ends the step and waits until the tensors have values. BLOCKING."""
+    xla_go.sync(wait=True)
+
+
+def get_ordinal() -> int:
+    return runtime.global_ordinal()
+
+
+def get_local_ordinal() -> int:
+    return runtime.local_ordinal()
+
+
+def xrt_world_size() -> int:
+    return runtime.world_size()
+
+
+def is_master_ordinal(local: bool = True) -> bool:
+    """Whether this is the first replica, of the host or of all."""
+    return (runtime.local_ordinal() if local else runtime.global_ordinal()) == 0
+
+
+def master_print(*arguments: Any, fd: Any = None, local: bool = False, flush: bool = False) -> None:
+    """Prints on the first replica, to standard output by default."""
+    if is_master_ordinal(local=local):
+        print(*arguments, file=fd or sys.stdout, flush=flush)
+
+
+def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] | None = None) -> list[bytes]:
+    """The payloads of all processes, in order."""
+    return [payload]
+
+
+def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
+    """`reduce_fn` of every process's `data`."""
+    return reduce_fn([copy.deepcopy(data)])
+
+
+def all_reduce(
+    reduce_type: str,
+    inputs: torch.Tensor | list[torch.Tensor],
+    scale: float = 1.0,
+    groups: Sequence[Sequence[int]] | None = None,
+    pin_layout: bool = True,
+) -> torch.Tensor | None:
+    """The reduction over all replicas, times `scale`: a new tensor for a tensor, in place for a list."""
+    if reduce_type not in _REDUCTIONS:
+        raise ValueError(f"all_reduce(): expected a reduction of {', '.join(_REDUCTIONS)}, got {reduce_type!r}")
+    if groups and any(list(group) != [0] for group in groups):
+        raise ValueError(f"all_reduce(): expected groups of replica 0, the only one, got {groups}")
+    if isinstance(inputs, torch.Tensor):
+        return inputs.clone() if scale == 1.0 else inputs * scale
+    for tensor in inputs:
+        if scale != 1.0:
+            tensor.mul_(scale)
+    return None
+
+
+def reduce_gradients(optimizer: torch.optim.Optimizer, groups: Any = None, pin_layout: bool = True) -> None:
+    """Averages the gradients over all replicas."""
+    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    all_reduce(REDUCE_SUM, gradients, scale=1.0 / runtime.world_size(), groups=groups, pin_layout=pin_layout)
+
+
+def optimizer_step(
+    optimizer: torch.optim.Optimizer,
+    barrier: bool = False,
+    optimizer_args: dict[str, Any] | None = None,
+    groups: Any = None,
+    pin_layout: bool = True,
+) -> Any:
+    """Averages the gradients over all replicas and steps; `barrier` ends the step as well."""
+    reduce_gradients(optimizer, groups, pin_layout)
+    loss = optimizer.step(**(optimizer_args or {}))
+    if barrier:
+        mark_step()
+    return loss
+
+
+def add_step_closure(closure: Callable[..., Any], args: Sequence[Any] = (), run_async: bool = False) -> None:
+    """Runs `closure(*args)` after the next sync; on a thread of its own with `run_async`."""
+    if run_async:
+        _step.after_next_sync(lambda: threading.Thread(target=closure, args=tuple(args)).start())
+    else:
+        _step.after_next_sync(lambda: closure(*args))
+
+
+def _to_cpu(data: Any) -> Any:
+    if isinstance(data, torch.Tensor):
+        return data.cpu()
+    if isinstance(data, dict):
+        return type(data)((key, _to_cpu(value)) for key, value in data.items())
+    if isinstance(data, (list, tuple)):
+        items = [_to_cpu(item) for item in data]
+        return type(data)(*items) if hasattr(data, "_fields") else type(data)(items)
+    return data
+
+
+def save(data: Any, file_or_path: Any, master_only: bool = True, global_master: bool = False) -> None:
+    """Saves with the tensors on the CPU. BLOCKING."""
+    cpu = _to_cpu(data)
+    if not master_only or is_master_ordinal(local=not global_master):
+        torch.save(cpu, file_or_path)
+
+
+def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> list[Any]:
+    """The tensors, alone or inside lists, tuples and dicts, on the device."""
+
+    def move(data: Any) -> Any:
+        if isinstance(data, torch.Tensor):
+            return data.to(device)
+        if isinstance(data, dict):
+            return {key: move(value) for key, value in data.items()}
+        if isinstance(data, (list, tuple)):
+            return type(data)(move(item) for item in data)
+        return data
+
+    return [move(data) for data in datas]
+
+
+def get_memory_info(device: Any = None) -> dict[str, Any]:
+    """xla_go.runtime.memory_info."""
+    return runtime.memory_info(device)
+
+
+def set_rng_state(seed: int, device: Any = None) -> None:
+    """Sets the seed of the xla devices' random numbers."""
+    xla_go.manual_seed(seed)
+
+
+class RateTracker:
+    """Samples a second, smoothed: the newest interval counts with 1 - smooth_factor."""
+
+    def __init__(self, smooth_factor: float = 0.8) -> None:
+        self._smooth_factor = smooth_factor
+        self._start = self._last = time.time()
+        self._total = self._marked = 0.0
+        self._rate = 0.0
+
+    def add(self, count: float) -> None:
+        self._total += count
+
+    def rate(self) -> float:
+        """Samples a second since the last call, mixed with what it was before."""
+        now = time.time()
+        elapsed = now - self._last
+        if elapsed > 0:
+            current = (self._total - self._marked) / elapsed
+            self._rate = current if self._marked == 0 else self._smooth_factor * self._rate + (1 - self._smooth_factor) * current
+            self._last, self._marked = now, self._total
+        return self._rate
+
+    def global_rate(self) -> float:
+        """Samples a second since the tracker was made."""
+        elapsed = time.time() - self._start
+        return self._total / elapsed if elapsed > 0 else 0.0
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"xla_go.compat: torch_xla.core.xla_model.{name} is not provided")

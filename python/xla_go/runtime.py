@@ -1,0 +1,177 @@
+"""What devices there are and what this process is among others, under torch_xla's names.
+
+Each function that needs the device starts the runtime.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from xla_go import _runtime
+
+__all__ = [
+    "addressable_device_count",
+    "addressable_runtime_device_count",
+    "device_type",
+    "global_device_count",
+    "global_ordinal",
+    "global_runtime_device_attributes",
+    "global_runtime_device_count",
+    "host_index",
+    "is_bf16_supported",
+    "is_spmd",
+    "local_device_count",
+    "local_ordinal",
+    "local_process_count",
+    "memory_info",
+    "platform_version",
+    "process_count",
+    "process_index",
+    "runtime_device_attributes",
+    "set_device_type",
+    "wait_device_ops",
+    "world_size",
+]
+
+
+def _call(function: str, *arguments: Any) -> Any:
+    _runtime.initialize()
+    return _runtime.call(function, *arguments)
+
+
+def _local_devices() -> list[str]:
+    return _runtime.lines(_call("LocalDevices"))
+
+
+def _device_name(device: Any) -> str:
+    """The client's name of a device that is given as None, an index, "xla:1", "CPU:1" or a torch.device."""
+    local = _local_devices()
+    if device is None:
+        return local[0]
+    text = str(device)
+    index = text.removeprefix("xla").removeprefix(":") or "0"
+    if index.isdigit():
+        if int(index) >= len(local):
+            raise ValueError(f"expected a device number below {len(local)}, the count of local devices, got {text!r}")
+        return local[int(index)]
+    if text not in local:
+        raise ValueError(f"expected one of the local devices {', '.join(local)}, got {text!r}")
+    return text
+
+
+def device_type() -> str:
+    """The platform's name in upper case: "CPU", "CUDA", "TPU", ..."""
+    return _call("DeviceType")
+
+
+def set_device_type(pjrt_device: str) -> None:
+    """Chooses the platform, as PJRT_DEVICE does. Raises RuntimeError once the runtime has started."""
+    if _runtime.started():
+        raise RuntimeError(f"set_device_type(): expected to be called before the first device use, got {pjrt_device!r} after it")
+    os.environ["PJRT_DEVICE"] = pjrt_device
+
+
+def platform_version() -> str:
+    """The plugin's own version text."""
+    return _call("PlatformVersion")
+
+
+def global_runtime_device_count() -> int:
+    """Number of devices of all processes."""
+    return _call("NumDevices")
+
+
+def addressable_runtime_device_count() -> int:
+    """Number of devices of this process."""
+    return len(_local_devices())
+
+
+def global_device_count() -> int:
+    """Number of devices of all processes."""
+    return global_runtime_device_count()
+
+
+def addressable_device_count() -> int:
+    """Number of devices of this process."""
+    return addressable_runtime_device_count()
+
+
+def local_device_count() -> int:
+    """Number of devices of this host's processes; here one process drives all devices of a host."""
+    return addressable_runtime_device_count()
+
+
+def local_process_count() -> int:
+    """Number of processes on this host."""
+    return 1
+
+
+def process_index() -> int:
+    """This process's number among those of the job."""
+    return _call("ProcessIndex")
+
+
+def process_count() -> int:
+    """Number of processes of the job."""
+    return _call("NumProcesses")
+
+
+def host_index() -> int:
+    """This host's number; one process a host, so it is the process's."""
+    return process_index()
+
+
+def world_size() -> int:
+    """Number of replicas that run this program together: 1, since one process traces one program."""
+    return 1
+
+
+def global_ordinal() -> int:
+    """This replica's number among all: 0 with a world size of 1."""
+    return 0
+
+
+def local_ordinal() -> int:
+    """This replica's number on its host: 0 with a world size of 1."""
+    return 0
+
+
+def is_spmd() -> bool:
+    """Whether programs are partitioned over the devices. They run on one device each."""
+    return False
+
+
+def is_bf16_supported() -> bool:
+    """Whether the device has bfloat16. Every PJRT platform that is known here computes it, some in software."""
+    return True
+
+
+def runtime_device_attributes(device: Any = None) -> dict[str, Any]:
+    """A device's attributes, as the plugin gives them, with its name."""
+    name = _device_name(device)
+    return {"name": name, **json.loads(_call("DeviceAttributes", name))}
+
+
+def global_runtime_device_attributes() -> list[dict[str, Any]]:
+    """The attributes of every device of all processes."""
+    return [{"name": name, **json.loads(_call("DeviceAttributes", name))} for name in _runtime.lines(_call("AllDevices"))]
+
+
+def memory_info(device: Any = None) -> dict[str, Any]:
+    """A device's memory in bytes: bytes_used, bytes_limit, peak_bytes_used (0 where unknown), allocator_stats.
+
+    Raises where the plugin counts none, as CPU plugins do.
+    """
+    return json.loads(_call("MemoryInfo", _device_name(device)))
+
+
+def wait_device_ops(devices: list[Any] | None = None) -> None:
+    """Waits for all queued work of the given devices, of all local ones by default. BLOCKING; Ctrl-C breaks it."""
+    names = [_device_name(device) for device in devices or []]
+    token = _call("WaitDeviceOpsBegin", "\n".join(names))
+    try:
+        _runtime.wait("Wait", token)
+    finally:
+        _runtime.call("EndWait", token)
