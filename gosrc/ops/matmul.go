@@ -139,7 +139,7 @@ func metaMM(c *Call) error {
 		return err
 	}
 	if c.Dtype(0) != c.Dtype(1) {
-		return Errorf("expected m1 and m2 to have the same dtype, but got: %s != %s", cppName(c.Dtype(0)), cppName(c.Dtype(1)))
+		return Errorf("expected m1 and m2 to have the same dtype, but got: %s != %s", demangledName(c.Dtype(0)), demangledName(c.Dtype(1)))
 	}
 	if err := c.unsupported("addmm_impl_cpu_", c.Dtype(0)); err != nil {
 		return err
@@ -213,7 +213,7 @@ func metaBaddbmm(c *Call) error {
 	}
 	d := c.Dtype(0)
 	if d != c.Dtype(1) {
-		return Errorf("Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s", cppName(d), cppName(c.Dtype(1)), cppName(c.Dtype(2)))
+		return Errorf("Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s", demangledName(d), demangledName(c.Dtype(1)), demangledName(c.Dtype(2)))
 	}
 	if d != c.Dtype(2) {
 		return Errorf("expected scalar type %s but found %s", torchClass(d), torchClass(c.Dtype(2)))

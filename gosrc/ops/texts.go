@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"xla_go/gosrc/dtype"
-	"xla_go/gosrc/status"
 )
 
 // Pieces of torch's messages.
@@ -24,8 +23,8 @@ func dimsText(dims []int64) string {
 	return s.String()
 }
 
-// cppName gives the C++ name of an element type, which some of torch's messages use.
-func cppName(d dtype.Dtype) string {
+// demangledName gives the C++ type of an element as caffe2::TypeMeta prints it.
+func demangledName(d dtype.Dtype) string {
 	switch d {
 	case dtype.Bool:
 		return "bool"
@@ -53,9 +52,4 @@ func cppName(d dtype.Dtype) string {
 		return "c10::complex<double>"
 	}
 	return torchClass(d)
-}
-
-// notImplemented is the error of a kernel that torch's CPU has not for an element type.
-func notImplemented(kernel string, d dtype.Dtype) error {
-	return status.Torchf(status.NotImplementedError, `"%s" not implemented for '%s'`, kernel, torchClass(d))
 }
