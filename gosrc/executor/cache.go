@@ -110,9 +110,6 @@ func (c *Core) build(program *ir.Program, d *Device) (client.Computation, int, e
 	if err != nil {
 		return nil, 0, err
 	}
-	if dump != nil {
-		dump(module.HLO)
-	}
 	compiled, err := c.client.Compile([]client.CompileInstance{{
 		HLO: module.HLO, Name: "step", CompilationDevice: d.name,
 		Devices: []string{d.name}, ParameterIsTupledArguments: module.TupledArguments,
@@ -120,23 +117,13 @@ func (c *Core) build(program *ir.Program, d *Device) (client.Computation, int, e
 	if err != nil {
 		return nil, 0, status.Annotate(err, "compile")
 	}
-	if compileHook != nil {
-		compileHook(compiled[0])
+	if c.options.DumpDirectory != "" {
+		if err := c.dump(module.HLO, compiled[0]); err != nil {
+			compiled[0].Close()
+			return nil, 0, err
+		}
 	}
 	return compiled[0], module.ScalarWords * 4, nil
-}
-
-// dump and compileHook let the runtime's debugging look at each module before, and each computation
-// after, its compile; set before the first cut.
-var (
-	dump        func(module []byte)
-	compileHook func(client.Computation)
-)
-
-// SetHooks sets what is called with each module before its compile and with each computation
-// after it; either may be nil. Call before the first cut.
-func SetHooks(module func([]byte), computation func(client.Computation)) {
-	dump, compileHook = module, computation
 }
 
 // CachedPrograms gives the number of programs in the cache.

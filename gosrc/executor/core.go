@@ -5,6 +5,7 @@ package executor
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/ir"
@@ -24,23 +25,7 @@ type Core struct {
 	devices []*Device
 	cache   programCache
 	options Options
-}
-
-// Options are the executor's settings.
-type Options struct {
-	// TupleThreshold wraps all parameters into one tuple from this many on; 0 never.
-	TupleThreshold int
-	// NodeLimit cuts the graph once this many nodes were made since the last cut; 0 never.
-	NodeLimit int64
-	// RunAhead is how many steps may be queued before sync waits for the oldest.
-	RunAhead int
-	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).
-	Donate bool
-}
-
-// DefaultOptions are the settings where nothing else is said.
-func DefaultOptions() Options {
-	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Donate: true}
+	dumped  atomic.Int64 // programs written to DumpDirectory
 }
 
 // NewCore makes the lazy state over a client; one Device per local device of the client.

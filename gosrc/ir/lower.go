@@ -9,7 +9,7 @@ import (
 	"xla_go/gosrc/status"
 )
 
-// TupleThreshold is the number of parameters from which on all are wrapped into one tuple, as
+// DefaultTupleThreshold is the number of parameters from which on all are wrapped into one tuple, as
 // XLA_PARAMETER_WRAPPING_THREADSHOLD sets it in torch_xla.
 const DefaultTupleThreshold = 3200
 

@@ -1,0 +1,40 @@
+package executor
+
+import (
+	"xla_go/gosrc/env"
+	"xla_go/gosrc/ir"
+)
+
+// Options are the executor's settings.
+type Options struct {
+	// TupleThreshold wraps all parameters into one tuple from this many on; 0 never
+	// (XLA_PARAMETER_WRAPPING_THREADSHOLD, torch_xla's spelling).
+	TupleThreshold int
+	// NodeLimit cuts the graph once this many nodes were made since the last cut; 0 never
+	// (XLA_GO_NODE_LIMIT).
+	NodeLimit int64
+	// RunAhead is how many steps may be queued before sync waits for the oldest; 0 any number
+	// (XLA_GO_RUN_AHEAD).
+	RunAhead int
+	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).
+	Donate bool
+	// DumpDirectory receives each compiled program as text, before and after XLA's passes, with
+	// counts of its opcodes; "" writes nothing (XLA_GO_DUMP_DIRECTORY).
+	DumpDirectory string
+}
+
+// DefaultOptions are the settings where the environment says nothing else.
+func DefaultOptions() Options {
+	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Donate: true}
+}
+
+// OptionsFromEnvironment are the default settings with what the environment changes.
+func OptionsFromEnvironment() Options {
+	o := DefaultOptions()
+	o.TupleThreshold = env.Int("XLA_PARAMETER_WRAPPING_THREADSHOLD", o.TupleThreshold)
+	o.NodeLimit = int64(env.Int("XLA_GO_NODE_LIMIT", int(o.NodeLimit)))
+	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
+	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
+	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
+	return o
+}
