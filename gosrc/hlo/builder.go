@@ -7,6 +7,7 @@
 package hlo
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ import (
 type Builder struct {
 	module       *module
 	name         string
-	body         encoder // the instructions, as fields of HloComputationProto
+	body         encoder // the HloComputationProto so far: name and instructions
 	parameters   []shape.Shape
 	names        []string // of the parameters
 	result       Value    // set by Return
@@ -31,6 +32,7 @@ type Builder struct {
 	metadata     []byte // an encoded OpMetadata, empty for none
 	sharding     []byte // an encoded OpSharding, nil for none
 	instructions int
+	slab         []instruction // unused ones, allocated together
 }
 
 // module is what the computations of one module share.
@@ -47,7 +49,13 @@ type module struct {
 // NewBuilder starts a module of that name and gives the builder of its entry computation.
 func NewBuilder(name string) *Builder {
 	m := &module{name: name, used: map[string]int{}}
-	return &Builder{module: m, name: m.unique("main")}
+	return m.newBuilder("main")
+}
+
+func (m *module) newBuilder(name string) *Builder {
+	b := &Builder{module: m, name: m.unique(name)}
+	b.body.text(1, b.name)
+	return b
 }
 
 // Err gives the first error of the module so far, nil if there is none.
@@ -168,6 +176,9 @@ func (b *Builder) beginNamed(op Opcode, prefix string, s shape.Shape) (*instruct
 	m.next++
 	b.instructions++
 	e := &b.body
+	if cap(e.buf)-len(e.buf) < 256 { // doubling copies less than append's growth
+		e.buf = slices.Grow(e.buf, max(2*len(e.buf), 4096))
+	}
 	at := e.open(2)
 	name := e.open(1)
 	e.buf = append(e.buf, prefix...)
@@ -175,7 +186,8 @@ func (b *Builder) beginNamed(op Opcode, prefix string, s shape.Shape) (*instruct
 	e.buf = strconv.AppendInt(e.buf, m.next, 10)
 	e.close(name)
 	e.text(2, string(op))
-	e.raw(3, m.shapes.encoded(s))
+	k := m.shapes.known(s)
+	e.raw(3, k.bytes)
 	if len(b.metadata) > 0 {
 		e.raw(7, b.metadata)
 	}
@@ -183,7 +195,13 @@ func (b *Builder) beginNamed(op Opcode, prefix string, s shape.Shape) (*instruct
 		e.raw(40, b.sharding)
 	}
 	e.varint(35, m.next)
-	return &instruction{id: m.next, shape: s, owner: b}, at
+	if len(b.slab) == 0 {
+		b.slab = make([]instruction, 64)
+	}
+	n := &b.slab[0]
+	b.slab = b.slab[1:]
+	n.id, n.knownShape, n.owner = m.next, k, b
+	return n, at
 }
 
 func (b *Builder) end(n *instruction, at int, operands ...Value) Value {
@@ -220,33 +238,38 @@ func (b *Builder) elements(v Value, tuple bool) []Value {
 	return out
 }
 
-// shapeCache keeps the encoded form of the shapes used last; a graph has few.
+// shapeCache holds each shape of a module once, with its encoded form; a graph has few.
 type shapeCache struct {
-	entries map[uint64][]shapeEntry
+	entries map[uint64][]*knownShape
+	last    *knownShape
 }
 
-type shapeEntry struct {
+type knownShape struct {
 	shape shape.Shape
-	bytes []byte
+	bytes []byte // a ShapeProto with row-major layout
 }
 
-// encoded gives the ShapeProto of s with row-major layout.
-func (c *shapeCache) encoded(s shape.Shape) []byte {
+// known gives the entry of s; it keeps copies, so the caller may reuse the slices of s.
+func (c *shapeCache) known(s shape.Shape) *knownShape {
+	if c.last != nil && c.last.shape.Equal(s) {
+		return c.last
+	}
 	h := hashShape(s)
-	for _, e := range c.entries[h] {
-		if e.shape.Equal(s) {
-			return e.bytes
+	for _, k := range c.entries[h] {
+		if k.shape.Equal(s) {
+			c.last = k
+			return k
 		}
 	}
 	var e encoder
 	appendShape(&e, s)
 	if c.entries == nil {
-		c.entries = map[uint64][]shapeEntry{}
+		c.entries = map[uint64][]*knownShape{}
 	}
-	// The caller may reuse its dims slice, so the key is a copy.
-	own := shape.Shape{Dtype: s.Dtype, Dims: append([]int64(nil), s.Dims...), Elements: s.Elements}
-	c.entries[h] = append(c.entries[h], shapeEntry{own, e.buf})
-	return e.buf
+	k := &knownShape{shape.Shape{Dtype: s.Dtype, Dims: slices.Clone(s.Dims), Elements: slices.Clone(s.Elements)}, e.buf}
+	c.entries[h] = append(c.entries[h], k)
+	c.last = k
+	return k
 }
 
 func hashShape(s shape.Shape) uint64 {

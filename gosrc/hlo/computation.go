@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"slices"
 	"strconv"
 
 	"xla_go/gosrc/dtype"
@@ -40,7 +41,8 @@ func (m *module) unique(name string) string {
 // ends with sub.Return. Values of the outer computation cannot be used inside. Nil after an error.
 func (b *Builder) Computation(name string, build func(sub *Builder)) *Computation {
 	m := b.module
-	sub := &Builder{module: m, name: m.unique(name), metadata: append([]byte(nil), b.metadata...)}
+	sub := m.newBuilder(name)
+	sub.metadata = slices.Clone(b.metadata)
 	build(sub)
 	if m.err != nil {
 		return nil
@@ -57,12 +59,9 @@ func (b *Builder) finish() *Computation {
 	m := b.module
 	m.next++
 	c := &Computation{id: m.next, name: b.name, module: m, parameters: b.parameters, result: b.result.n.shape}
-	var e encoder
-	e.buf = make([]byte, 0, len(b.body.buf)+128)
-	e.text(1, b.name)
-	e.buf = append(e.buf, b.body.buf...)
+	e := &b.body
 	at := e.open(4)
-	b.appendProgramShape(&e)
+	b.appendProgramShape(e)
 	e.close(at)
 	e.varint(5, c.id)
 	e.varint(6, b.result.n.id)
@@ -72,9 +71,9 @@ func (b *Builder) finish() *Computation {
 
 func (b *Builder) appendProgramShape(e *encoder) {
 	for _, p := range b.parameters {
-		e.raw(1, b.module.shapes.encoded(p))
+		e.raw(1, b.module.shapes.known(p).bytes)
 	}
-	e.raw(2, b.module.shapes.encoded(b.result.n.shape))
+	e.raw(2, b.result.n.bytes)
 	for _, n := range b.names {
 		e.text(3, n)
 	}

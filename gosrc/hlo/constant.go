@@ -118,7 +118,7 @@ var literalFields = map[dtype.Dtype]protowire.Number{
 func (b *Builder) literal(s shape.Shape, data []byte) {
 	e := &b.body
 	at := e.open(8)
-	e.raw(1, b.module.shapes.encoded(s))
+	e.raw(1, b.module.shapes.known(s).bytes)
 	field := literalFields[s.Dtype]
 	switch s.Dtype {
 	case dtype.Bool:

@@ -82,7 +82,7 @@ func (b *Builder) Broadcast(x Value, dims []int64, broadcastDims []int) Value {
 		x = b.Transpose(x, order)
 		broadcastDims = slices.Sorted(slices.Values(broadcastDims))
 	}
-	n, at := b.begin(opBroadcast, shape.Shape{Dtype: s.Dtype, Dims: slices.Clone(dims)})
+	n, at := b.begin(opBroadcast, shape.Shape{Dtype: s.Dtype, Dims: dims})
 	b.body.packedInts(14, broadcastDims)
 	return b.end(n, at, x)
 }
@@ -124,7 +124,7 @@ func (b *Builder) Reshape(x Value, dims []int64) Value {
 	if negative(dims) || s.Dtype.Size() == 0 || s.NumElements() != shape.Product(dims) {
 		return b.fail(opReshape, "expected dimensions for %d elements, got %v to %v", s.NumElements(), s, dims)
 	}
-	return b.emit(opReshape, shape.Shape{Dtype: s.Dtype, Dims: slices.Clone(dims)}, x)
+	return b.emit(opReshape, shape.Shape{Dtype: s.Dtype, Dims: dims}, x)
 }
 
 // Transpose gives result dimension i the operand's dimension permutation[i].
@@ -207,7 +207,7 @@ func (b *Builder) DynamicSlice(x Value, starts []Value, sizes []int64) Value {
 			return b.fail(opDynamicSlice, "expected a size of at most %d in dimension %d, got %d", s.Dims[i], i, n)
 		}
 	}
-	n, at := b.begin(opDynamicSlice, shape.Shape{Dtype: s.Dtype, Dims: slices.Clone(sizes)})
+	n, at := b.begin(opDynamicSlice, shape.Shape{Dtype: s.Dtype, Dims: sizes})
 	b.body.packed(20, sizes)
 	return b.end(n, at, append([]Value{x}, starts...)...)
 }
@@ -347,7 +347,7 @@ func (b *Builder) Iota(d dtype.Dtype, dims []int64, dim int) Value {
 	if d == dtype.Bool || d.Size() == 0 {
 		return b.fail(opIota, "expected a number type, got %v", d)
 	}
-	n, at := b.begin(opIota, shape.Shape{Dtype: d, Dims: slices.Clone(dims)})
+	n, at := b.begin(opIota, shape.Shape{Dtype: d, Dims: dims})
 	b.body.packedInts(14, []int{dim})
 	return b.end(n, at)
 }

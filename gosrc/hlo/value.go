@@ -10,8 +10,8 @@ import (
 type Value struct{ n *instruction }
 
 type instruction struct {
-	id    int64
-	shape shape.Shape
+	id int64
+	*knownShape
 	owner *Builder
 }
 
