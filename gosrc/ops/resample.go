@@ -59,6 +59,39 @@ func (r resampling) column(k int) (index []int, weight []float64, present []bool
 	return index, weight, present, all
 }
 
+// tiles gives the size of the windows where they are unweighted and tile n inputs in order, else 0.
+func (r resampling) tiles(n int64) int {
+	size := len(r.index[0])
+	if r.weight != nil || size < 2 || int64(size*len(r.index)) != n {
+		return 0
+	}
+	for i, row := range r.index {
+		if len(row) != size {
+			return 0
+		}
+		for k, at := range row {
+			if at != i*size+k {
+				return 0
+			}
+		}
+	}
+	return size
+}
+
+// repeats gives how often index names each of n inputs, in order, or 0.
+func repeats(index []int, n int64) int {
+	if int64(len(index))%n != 0 {
+		return 0
+	}
+	times := len(index) / int(n)
+	for i, at := range index {
+		if at != i/times {
+			return 0
+		}
+	}
+	return times
+}
+
 // unrolledTaps is the number of inputs per output up to which a resampling is a sum of reads,
 // which XLA fuses; above it one gather and a reduction.
 const unrolledTaps = 4
@@ -73,6 +106,11 @@ func resample(b *hlo.Builder, x hlo.Value, dim int, r resampling) hlo.Value {
 	dims[dim] = int64(len(r.index))
 	if taps == 0 || shape.Product(dims) == 0 {
 		return b.Full(x.Dtype(), 0, dims...)
+	}
+	if size := r.tiles(x.Dims()[dim]); size > 0 {
+		split := append([]int64(nil), x.Dims()[:dim]...)
+		split = append(append(split, dims[dim], int64(size)), dims[dim+1:]...)
+		return b.ReduceOp(hlo.Add, b.Reshape(x, split), b.Full(x.Dtype(), 0), []int{dim + 1})
 	}
 	if taps <= unrolledTaps {
 		var sum hlo.Value
@@ -116,7 +154,8 @@ func resample(b *hlo.Builder, x hlo.Value, dim int, r resampling) hlo.Value {
 	return b.ReduceOp(hlo.Add, b.Reshape(y, split), b.Full(x.Dtype(), 0), []int{dim + 1})
 }
 
-// take reads the given positions along dim: a slice where they are evenly spaced, else a gather.
+// take reads the given positions along dim: a slice where they are evenly spaced, a broadcast
+// where each is read equally often, else a gather.
 func take(b *hlo.Builder, x hlo.Value, dim int, index []int) hlo.Value {
 	dims := x.Dims()
 	step := 1
@@ -137,6 +176,19 @@ func take(b *hlo.Builder, x hlo.Value, dim int, index []int) hlo.Value {
 		}
 		start[dim], limit[dim], stride[dim] = int64(index[0]), int64(index[len(index)-1]+1), int64(step)
 		return b.Slice(x, start, limit, stride)
+	}
+	if times := repeats(index, dims[dim]); times > 1 {
+		wide := append(append(append([]int64(nil), dims[:dim+1]...), int64(times)), dims[dim+1:]...)
+		from := make([]int, len(dims))
+		for i := range from {
+			from[i] = i
+			if i > dim {
+				from[i]++
+			}
+		}
+		dims = append([]int64(nil), dims...)
+		dims[dim] = int64(len(index))
+		return b.Reshape(b.Broadcast(x, wide, from), dims)
 	}
 	offsets := make([]int64, 0, len(dims))
 	sizes := append([]int64(nil), dims...)
