@@ -151,7 +151,7 @@ func lowerIndexPut(l *ir.Lowering) hlo.Value {
 }
 
 // writeAlong declares the node of a row that writes slices of argument 3 at argument 2 along dim.
-func (c *Call) writeAlong(dim int, r reduction, includeSelf bool) error {
+func (c *Call) writeAlong(dim int, r scatterOp, includeSelf bool) error {
 	if shape.Product(c.Dims(2)) == 0 {
 		c.Return(c.Node(0))
 		return nil
@@ -172,7 +172,7 @@ func (c *Call) writeAlong(dim int, r reduction, includeSelf bool) error {
 
 func lowerIndexWrite(l *ir.Lowering) hlo.Value {
 	b := l.B
-	dim, r, includeSelf := int(l.Int()), reduction(l.Int()), l.Bool()
+	dim, r, includeSelf := int(l.Int()), scatterOp(l.Int()), l.Bool()
 	d := r.compute(l.Dtype)
 	x, index := as(b, atLeast1D(b, l.In(0)), d), atLeast1D(b, l.In(1))
 	source := as(b, l.In(2), d)
@@ -229,7 +229,7 @@ func metaIndexAdd(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeAlong(dim, reduceAdd, true)
+	return c.writeAlong(dim, scatterAdd, true)
 }
 
 func metaIndexReduce(c *Call) error {
@@ -281,7 +281,7 @@ func metaIndexCopy(c *Call) error {
 	if len(source) > 0 && source[dim] != count {
 		return status.Torchf(status.IndexError, "index_copy_(): Number of indices (%d) should be equal to source.size(dim) (%d)", count, source[dim])
 	}
-	return c.writeAlong(dim, reduceAssign, true)
+	return c.writeAlong(dim, scatterAssign, true)
 }
 
 // spacedDims gives sizes separated by spaces, as some of torch's messages have them.

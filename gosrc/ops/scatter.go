@@ -22,78 +22,78 @@ func init() {
 	)
 }
 
-// reduction is how a scatter combines what is there with what is written.
-type reduction int64
+// scatterOp is how a scatter combines what is there with what is written.
+type scatterOp int64
 
 const (
-	reduceAssign reduction = iota
-	reduceAdd
-	reduceMultiply
-	reduceMean
-	reduceMaximum
-	reduceMinimum
+	scatterAssign scatterOp = iota
+	scatterAdd
+	scatterMultiply
+	scatterMean
+	scatterMaximum
+	scatterMinimum
 )
 
 // opcode gives the combining operation, a mean's sum included.
-func (r reduction) opcode() hlo.Opcode {
+func (r scatterOp) opcode() hlo.Opcode {
 	return [...]hlo.Opcode{hlo.Second, hlo.Add, hlo.Multiply, hlo.Add, hlo.Maximum, hlo.Minimum}[r]
 }
 
 // compute gives the type in which r accumulates elements of d.
-func (r reduction) compute(d dtype.Dtype) dtype.Dtype {
+func (r scatterOp) compute(d dtype.Dtype) dtype.Dtype {
 	switch r {
-	case reduceAdd, reduceMultiply, reduceMean:
+	case scatterAdd, scatterMultiply, scatterMean:
 		return d.OpMath()
 	}
 	return d
 }
 
 // identity gives the value that r leaves another one unchanged by.
-func (r reduction) identity(b *hlo.Builder, d dtype.Dtype) hlo.Value {
+func (r scatterOp) identity(b *hlo.Builder, d dtype.Dtype) hlo.Value {
 	switch r {
-	case reduceMultiply:
+	case scatterMultiply:
 		return b.Scalar(d, 1)
-	case reduceMaximum:
+	case scatterMaximum:
 		return b.MinValue(d)
-	case reduceMinimum:
+	case scatterMinimum:
 		return b.MaxValue(d)
 	}
 	return b.Scalar(d, 0)
 }
 
 // scatterReduction reads the row's reduction.
-func (c *Call) scatterReduction(argument int) (reduction, error) {
+func (c *Call) scatterReduction(argument int) (scatterOp, error) {
 	if argument < 0 {
 		if c.row.Name == "scatter_add" {
-			return reduceAdd, nil
+			return scatterAdd, nil
 		}
-		return reduceAssign, nil
+		return scatterAssign, nil
 	}
 	text := c.Text(argument)
 	if c.row.Name != "scatter_reduce.two" {
 		switch text {
 		case "add":
-			return reduceAdd, nil
+			return scatterAdd, nil
 		case "multiply":
-			return reduceMultiply, nil
+			return scatterMultiply, nil
 		}
 		return 0, Errorf("reduce argument must be either add or multiply.")
 	}
 	return namedReduction(text)
 }
 
-func namedReduction(text string) (reduction, error) {
+func namedReduction(text string) (scatterOp, error) {
 	switch text {
 	case "sum":
-		return reduceAdd, nil
+		return scatterAdd, nil
 	case "prod":
-		return reduceMultiply, nil
+		return scatterMultiply, nil
 	case "mean":
-		return reduceMean, nil
+		return scatterMean, nil
 	case "amax":
-		return reduceMaximum, nil
+		return scatterMaximum, nil
 	case "amin":
-		return reduceMinimum, nil
+		return scatterMinimum, nil
 	}
 	return 0, Errorf("reduce argument must be either sum, prod, mean, amax or amin, got %s", text)
 }
@@ -118,11 +118,11 @@ func metaScatter(reduceArgument int) func(c *Call) error {
 		if err != nil {
 			return err
 		}
-		if d == dtype.Bool && r == reduceMean {
+		if d == dtype.Bool && r == scatterMean {
 			return status.Torchf(status.NotImplementedError, "\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
 		}
-		if d.IsComplex() && (r == reduceMaximum || r == reduceMinimum) {
-			name := map[reduction]string{reduceMaximum: "amax", reduceMinimum: "amin"}[r]
+		if d.IsComplex() && (r == scatterMaximum || r == scatterMinimum) {
+			name := map[scatterOp]string{scatterMaximum: "amax", scatterMinimum: "amin"}[r]
 			return status.Torchf(status.NotImplementedError, "\"scatter_gather_tensor_cpu_reduce_%s\" not implemented for '%s'", name, torchClass(d))
 		}
 		if empty {
@@ -185,7 +185,7 @@ func (c *Call) checkScatter(dim int) error {
 
 func lowerScatter(l *ir.Lowering) hlo.Value {
 	b := l.B
-	dim, r, includeSelf := int(l.Int()), reduction(l.Int()), l.Bool()
+	dim, r, includeSelf := int(l.Int()), scatterOp(l.Int()), l.Bool()
 	d := r.compute(l.Dtype)
 	x, index := as(b, atLeast1D(b, l.In(0)), d), atLeast1D(b, l.In(1))
 	source := as(b, l.In(2), d)
@@ -204,14 +204,14 @@ func lowerScatter(l *ir.Lowering) hlo.Value {
 // putReduced combines source into x with put, which writes at given positions: where x's own
 // element is not to count, it is first replaced by the reduction's identity; a mean divides by
 // the number of elements that were combined.
-func putReduced(b *hlo.Builder, x hlo.Value, r reduction, includeSelf bool, put func(x, source hlo.Value, op hlo.Opcode) hlo.Value, source hlo.Value) hlo.Value {
+func putReduced(b *hlo.Builder, x hlo.Value, r scatterOp, includeSelf bool, put func(x, source hlo.Value, op hlo.Opcode) hlo.Value, source hlo.Value) hlo.Value {
 	d := x.Dtype()
 	base := x
-	if !includeSelf && r != reduceAssign {
+	if !includeSelf && r != scatterAssign {
 		base = put(x, b.BroadcastTo(r.identity(b, d), source.Dims()), hlo.Second)
 	}
 	result := put(base, source, r.opcode())
-	if r != reduceMean {
+	if r != scatterMean {
 		return result
 	}
 	start := 0.0
