@@ -21,6 +21,7 @@ func init() {
 		&Row{Name: "norm.ScalarOpt_dtype", Out: []string{"norm.ScalarOpt_dtype_out"}, Meta: metaNorm(-1, -1, 2), Lower: lowerVectorNorm},
 		&Row{Name: "norm.ScalarOpt_dim", Out: []string{"norm.out"}, Meta: metaNorm(2, 3, -1), Lower: lowerVectorNorm},
 		&Row{Name: "norm.ScalarOpt_dim_dtype", Out: []string{"norm.dtype_out"}, Meta: metaNorm(2, 3, 4), Lower: lowerVectorNorm},
+		&Row{Name: "renorm", InPlace: []string{"renorm_"}, Out: []string{"renorm.out"}, Meta: metaRenorm, Lower: lowerRenorm},
 	)
 }
 
@@ -135,4 +136,40 @@ func normOver(b *hlo.Builder, x hlo.Value, order float64, mask uint64) hlo.Value
 		return b.Binary(hlo.Power, v, b.Full(v.Dtype(), exponent, v.Dims()...))
 	}
 	return power(sumOver(b, power(size, order), mask), 1/order)
+}
+
+// metaRenorm takes (self, p, dim, maxnorm).
+func metaRenorm(c *Call) error {
+	d, order, largest := c.Dtype(0), c.Float(1, 2), c.Float(3, 0)
+	switch {
+	case c.Rank(0) < 2:
+		return Errorf("renorm: input needs at least 2 dimensions, got %d dimensions", c.Rank(0))
+	case order <= 0:
+		return Errorf("renorm: non-positive-norm not supported")
+	case largest < 0:
+		return Errorf("renorm: expected maxnorm to be >= 0 but got %v", largest)
+	case d.IsIntegral():
+		return status.Torchf(status.NotImplementedError, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", torchClass(d))
+	}
+	dim, err := c.Dim(c.Int(2, 0), c.Rank(0))
+	if err != nil {
+		return err
+	}
+	c.AttrFloat(order)
+	c.Attr(int64(allDims(c.Rank(0)) &^ (1 << dim)))
+	c.Operand(c.Node(0), c.FloatNode(largest, d))
+	return c.Out(d, c.Dims(0))
+}
+
+// lowerRenorm scales down the slices whose norm is above the limit.
+func lowerRenorm(l *ir.Lowering) hlo.Value {
+	b, order, mask := l.B, l.Float(), uint64(l.Int())
+	x := as(b, l.In(0), l.Dtype.OpMath())
+	norm := normOver(b, x, order, mask)
+	dims := norm.Dims()
+	largest := b.BroadcastTo(as(b, l.In(1), norm.Dtype()), dims)
+	// The small number keeps a rounded result from being above the limit again.
+	scaled := b.Binary(hlo.Divide, largest, b.Binary(hlo.Add, norm, b.Full(norm.Dtype(), 1e-7, dims...)))
+	factor := b.Select(b.Compare("GT", norm, largest), scaled, b.Full(norm.Dtype(), 1, dims...))
+	return as(b, b.Binary(hlo.Multiply, x, as(b, spread(b, factor, mask, x.Dims()), x.Dtype())), l.Dtype)
 }
