@@ -1,0 +1,164 @@
+// Package clienttest is the conformance suite of the client contract: the same cases run against
+// every implementation.
+package clienttest
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+)
+
+// RunAll runs every case with a client of its own, which must have one device. The client is
+// closed after the case; that must succeed, so a case that leaks fails.
+func RunAll(t *testing.T, newClient func(t *testing.T) client.Client) {
+	cases := []struct {
+		name string
+		run  func(t *testing.T, c client.Client)
+	}{
+		{"Topology", topology},
+		{"Placeholder", placeholder},
+		{"TransferRoundTrip", transferRoundTrip},
+		{"TransferEveryType", transferEveryType},
+		{"TransferStrided", transferStrided},
+		{"TransferBadInput", transferBadInput},
+		{"SourceMayChangeAfterRelease", sourceMayChange},
+		{"Execute", execute},
+		{"ExecuteBadInput", executeBadInput},
+		{"ExecuteManyArguments", executeMany},
+		{"AssignSharesMemory", assign},
+		{"Donation", donation},
+		{"NonDonatable", nonDonatable},
+		{"OnReadyCallback", onReady},
+		{"ExternalReference", externalReference},
+		{"ExternalReferenceKeepsMemory", referenceKeepsMemory},
+		{"ViewOfExternalMemory", view},
+		{"Serialization", serialization},
+		{"CompileErrors", compileErrors},
+		{"MLIR", mlir},
+		{"OptimizedHLO", optimized},
+		{"EnvironmentHash", environmentHash},
+		{"NaNIsKept", nanIsKept},
+		{"Closed", closed},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			c := newClient(t)
+			test.run(t, c)
+			if err := c.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			if err := c.Close(); err != nil {
+				t.Errorf("second Close: %v", err)
+			}
+		})
+	}
+}
+
+func f32(dims ...int64) shape.Shape { return shape.Make(dtype.F32, dims...) }
+
+func floats(values ...float32) []byte {
+	b := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+func asFloats(b []byte) []float32 {
+	values := make([]float32, len(b)/4)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return values
+}
+
+func must[T any](t *testing.T) func(value T, err error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func upload(t *testing.T, c client.Client, s shape.Shape, bytes []byte) client.Data {
+	t.Helper()
+	return must[[]client.Data](t)(c.TransferToDevice([]client.TensorSource{{Shape: s, Device: c.GetDefaultDevice(), Bytes: bytes}}))[0]
+}
+
+func read(t *testing.T, c client.Client, d client.Data) []byte {
+	t.Helper()
+	return must[[]client.Literal](t)(c.TransferFromDevice([]client.Data{d}))[0].Bytes
+}
+
+func compile(t *testing.T, c client.Client, hlo []byte) client.Computation {
+	t.Helper()
+	device := c.GetDefaultDevice()
+	return must[[]client.Computation](t)(c.Compile([]client.CompileInstance{{HLO: hlo, CompilationDevice: device, Devices: []string{device}}}))[0]
+}
+
+func run(t *testing.T, c client.Client, k client.Computation, arguments ...client.Data) []client.Data {
+	t.Helper()
+	return must[[]client.Data](t)(c.ExecuteComputation(k, arguments, c.GetDefaultDevice(), client.ExecuteOptions{ExplodeTuple: true}))
+}
+
+func closeAll(list ...client.Data) {
+	for _, d := range list {
+		d.Close()
+	}
+}
+
+func wantFloats(t *testing.T, what string, got []byte, want ...float32) {
+	t.Helper()
+	values := asFloats(got)
+	if len(values) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(values), len(want))
+	}
+	for i := range want {
+		if values[i] != want[i] {
+			t.Errorf("%s: value %d is %v, want %v", what, i, values[i], want[i])
+		}
+	}
+}
+
+func wantCode(t *testing.T, what string, err error, code status.Code, words ...string) {
+	t.Helper()
+	if status.CodeOf(err) != code {
+		t.Errorf("%s: %v, want code %v", what, err, code)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%s: %q does not say %q", what, err, w)
+		}
+	}
+}
+
+// addProgram gives x + y and x * y of two arrays.
+func addProgram(s shape.Shape) []byte {
+	p := NewProgram("add_multiply")
+	x, y := p.Parameter(s, nil), p.Parameter(s, nil)
+	return p.Build(p.Op("add", s, x, y), p.Op("multiply", s, x, y))
+}
+
+// slowProgram takes some milliseconds: a chain of matrix products of size n.
+func slowProgram(n int64, steps int) []byte {
+	p := NewProgram("slow")
+	s := f32(n, n)
+	x := p.Parameter(s, nil)
+	v := x
+	for range steps {
+		v = p.Dot(s, v, x)
+	}
+	return p.Build(v)
+}
+
+const patience = 20 * time.Second

@@ -1,0 +1,118 @@
+package pjrtclient
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"xla_go/gosrc/env"
+)
+
+// HashCompilationEnvironment identifies plugin, platform version, devices, options and flags.
+func (c *Client) HashCompilationEnvironment() [16]byte { return *c.hash.Load() }
+
+// hashWith adds compile options to what is fixed at creation.
+func (c *Client) hashWith(compileOptions map[string]string) [16]byte {
+	h := sha256.New()
+	h.Write(c.identity[:])
+	for _, name := range slices.Sorted(maps.Keys(compileOptions)) {
+		entry(h, name, compileOptions[name])
+	}
+	return [16]byte(h.Sum(nil))
+}
+
+// environment hashes everything that decides what a compile gives, except the program and the
+// compile options.
+func (c *Client) environment() [16]byte {
+	h := sha256.New()
+	plugin := c.pjrt.Plugin()
+	major, minor := plugin.APIVersion()
+	entry(h, "plugin", fileIdentity(plugin.Path()))
+	entry(h, "api", fmt.Sprintf("%d.%d", major, minor))
+	entry(h, "platform", c.pjrt.PlatformName())
+	entry(h, "platform version", c.pjrt.PlatformVersion())
+	for _, d := range c.devices {
+		entry(h, "device", d.pjrt.String())
+		entry(h, "kind", d.pjrt.Kind())
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.options.CreateOptions)) {
+		entry(h, "create option "+name, fmt.Sprintf("%T %v", c.options.CreateOptions[name], c.options.CreateOptions[name]))
+	}
+	for _, name := range []string{"XLA_FLAGS", "LIBTPU_INIT_ARGS"} {
+		for _, flag := range compileFlags(env.String(name, "")) {
+			entry(h, name, flag)
+		}
+	}
+	for _, name := range []string{"TPU_MEGACORE", "XLA_HLO_DEBUG", "XLA_IR_DEBUG"} {
+		entry(h, name, env.String(name, ""))
+	}
+	return [16]byte(h.Sum(nil))
+}
+
+// entry writes a named value so that no two lists of entries give the same bytes.
+func entry(h hash.Hash, name, value string) {
+	fmt.Fprintf(h, "%d:%s%d:%s", len(name), name, len(value), value)
+}
+
+// otherFlags do not change what the compiler makes: dumps, and the number of virtual CPU devices,
+// which the devices themselves tell.
+var otherFlags = []string{"xla_dump_", "xla_force_host_platform_device_count", "xla_hlo_profile", "xla_disable_all_hlo_passes_dump"}
+
+// compileFlags gives the flags of an environment variable that matter to the compiler, sorted.
+func compileFlags(variable string) []string {
+	var result []string
+	for _, flag := range strings.Fields(variable) {
+		name := strings.TrimLeft(flag, "-")
+		if !strings.HasPrefix(name, "xla") || slices.ContainsFunc(otherFlags, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			continue
+		}
+		result = append(result, flag)
+	}
+	slices.Sort(result)
+	return result
+}
+
+// fileIdentity identifies a library's content: by the identity that its linker wrote into it, else by a
+// digest of all of it.
+func fileIdentity(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return path
+	}
+	if id := buildID(path); id != "" {
+		return fmt.Sprintf("%d bytes, build %s", info.Size(), id)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Sprintf("%d bytes, changed %d", info.Size(), info.ModTime().UnixNano())
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return fmt.Sprintf("%d bytes, changed %d", info.Size(), info.ModTime().UnixNano())
+	}
+	return fmt.Sprintf("%d bytes, digest %x", info.Size(), h.Sum(nil))
+}
+
+func buildID(path string) string {
+	file, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	section := file.Section(".note.gnu.build-id")
+	if section == nil {
+		return ""
+	}
+	note, err := section.Data()
+	if err != nil || len(note) <= 16 { // 12 bytes of sizes and type, "GNU\0", then the identity
+		return ""
+	}
+	return fmt.Sprintf("%x", note[16:])
+}

@@ -1,0 +1,545 @@
+package pjrt
+
+// #include "calls.h"
+import "C"
+
+import (
+	"runtime"
+	"runtime/cgo"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+)
+
+// Buffer is an array in device memory. It may still be in the making: see IsReady and Await.
+type Buffer struct {
+	client *Client
+	cell   *cell
+	// What never changes again once it is known.
+	state   atomic.Uint32 // of readiness: unknown, ready, failed
+	address atomic.Uintptr
+	failure atomic.Pointer[status.Error]
+}
+
+const (
+	stateUnknown uint32 = iota
+	stateReady
+	stateFailed
+)
+
+// cell holds the plugin's buffer, nil once destroyed. Cells lie apart from their Buffers, so that
+// the cleanup of a block of Buffers can reach them.
+type cell struct{ handle unsafe.Pointer }
+
+// blockSize bounds how many Buffers of one execution share memory and a cleanup: a Buffer that
+// lives long keeps the memory of its block, a few kilobytes, alive.
+const blockSize = 16
+
+// adopt makes Buffers of the plugin's buffers, which have the same order as into.
+func (c *Client) adopt(handles []uintptr, into []*Buffer) {
+	for start := 0; start < len(handles); start += blockSize {
+		n := min(blockSize, len(handles)-start)
+		buffers, cells := make([]Buffer, n), make([]cell, n)
+		for i := range n {
+			cells[i].handle = *(*unsafe.Pointer)(unsafe.Pointer(&handles[start+i]))
+			buffers[i].client, buffers[i].cell = c, &cells[i]
+			into[start+i] = &buffers[i]
+		}
+		runtime.AddCleanup(&buffers[0], c.sweep, cells)
+	}
+	liveBuffers.Add(int64(len(handles)))
+	c.buffers.Add(int64(len(handles)))
+}
+
+// sweep is the net below forgotten Buffers.
+func (c *Client) sweep(cells []cell) {
+	var handles [blockSize]uintptr
+	n := 0
+	for i := range cells {
+		if h := atomic.SwapPointer(&cells[i].handle, nil); h != nil {
+			handles[n] = uintptr(h)
+			n++
+		}
+	}
+	// An error here has nobody to go to.
+	_ = c.destroyHandles(handles[:n])
+}
+
+func (c *Client) destroyHandles(handles []uintptr) error {
+	if len(handles) == 0 {
+		return nil
+	}
+	liveBuffers.Add(-int64(len(handles)))
+	err := c.plugin.check(C.xg_buffers_destroy(c.plugin.api, (*C.uintptr_t)(unsafe.Pointer(&handles[0])), C.size_t(len(handles))))
+	c.buffers.Add(-int64(len(handles)))
+	return err
+}
+
+// Destroy frees the buffer; its memory goes once queued work that uses it is done. Idempotent. Not blocking.
+func (b *Buffer) Destroy() error {
+	h := atomic.SwapPointer(&b.cell.handle, nil)
+	if h == nil {
+		return nil
+	}
+	handle := [1]uintptr{uintptr(h)}
+	return b.client.destroyHandles(handle[:])
+}
+
+// DestroyAll destroys buffers of one client in one crossing; it gives the first error and goes on.
+func DestroyAll(buffers []*Buffer) error {
+	handles := make([]uintptr, 0, len(buffers))
+	var client *Client
+	for _, b := range buffers {
+		if h := atomic.SwapPointer(&b.cell.handle, nil); h != nil {
+			handles, client = append(handles, uintptr(h)), b.client
+		}
+	}
+	if client == nil {
+		return nil
+	}
+	return client.destroyHandles(handles)
+}
+
+func (b *Buffer) handle() (*C.PJRT_Buffer, error) {
+	h := atomic.LoadPointer(&b.cell.handle)
+	if h == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "the buffer has been destroyed")
+	}
+	return (*C.PJRT_Buffer)(h), nil
+}
+
+// Identity is a number that is the same for the same device memory while it is alive, 0 once destroyed.
+func (b *Buffer) Identity() uintptr { return uintptr(atomic.LoadPointer(&b.cell.handle)) }
+
+// Client is the client that made the buffer.
+func (b *Buffer) Client() *Client { return b.client }
+
+// Host describes an array in host memory. Exactly one of Bytes and Address is set.
+type Host struct {
+	Bytes   []byte
+	Address uintptr
+	Dtype   dtype.Dtype
+	Dims    []int64
+	// ByteStrides are positive, per dimension; nil means dense and row-major.
+	ByteStrides []int64
+}
+
+// FromHost queues an upload to a device and gives the buffer. With done nil the memory has been
+// read when it returns. Otherwise the plugin may go on reading, and done is called once, from any
+// thread, when it no longer does (also after an error of the upload); done must not block.
+// If FromHost itself fails done is not called.
+func (c *Client) FromHost(host Host, device *Device, done func()) (*Buffer, error) {
+	call := fromHostCalls.Get().(*fromHostCall)
+	defer fromHostCalls.Put(call)
+	var data unsafe.Pointer
+	if len(host.Bytes) > 0 {
+		data = unsafe.Pointer(&host.Bytes[0])
+	}
+	var dims, strides *C.int64_t
+	if len(host.Dims) > 0 {
+		dims = (*C.int64_t)(unsafe.Pointer(&host.Dims[0]))
+	}
+	if len(host.ByteStrides) > 0 {
+		strides = (*C.int64_t)(unsafe.Pointer(&host.ByteStrides[0]))
+	}
+	address := host.Address
+	if data == nil && address == 0 {
+		address = uintptr(unsafe.Pointer(&emptyArray)) // plugins refuse NULL even for no bytes
+	}
+	semantics := C.int(C.HOST_IMMUTABLE_ONLY_DURING_CALL)
+	if done != nil {
+		semantics = C.HOST_IMMUTABLE_UNTIL_TRANSFER_COMPLETES
+	}
+	err := c.plugin.check(C.xg_buffer_from_host(c.plugin.api, c.handle, C.uintptr_t(address), data,
+		C.int(host.Dtype.PJRT()), dims, C.size_t(len(host.Dims)), strides, semantics, device.handle, nil, &call.done, &call.buffer))
+	event, handle := call.done, call.buffer
+	call.done, call.buffer = nil, nil
+	if handle == nil {
+		return nil, err
+	}
+	b := c.adoptOne(handle)
+	if err != nil {
+		b.Destroy()
+		return nil, err
+	}
+	if done == nil {
+		return b, nil
+	}
+	if event == nil {
+		done()
+		return b, nil
+	}
+	e := c.plugin.newEvent(event)
+	if err := e.OnReady(func(error) { e.Destroy(); done() }); err != nil {
+		e.Await()
+		e.Destroy()
+		done()
+	}
+	return b, nil
+}
+
+var emptyArray [64]byte
+
+type fromHostCall struct {
+	done   *C.PJRT_Event
+	buffer *C.PJRT_Buffer
+}
+
+var fromHostCalls = sync.Pool{New: func() any { return new(fromHostCall) }}
+
+func (c *Client) adoptOne(handle *C.PJRT_Buffer) *Buffer {
+	handles, into := [1]uintptr{uintptr(unsafe.Pointer(handle))}, [1]*Buffer{}
+	c.adopt(handles[:], into[:])
+	return into[0]
+}
+
+// View makes a buffer over memory that somebody else owns, dense and row-major, at an address that
+// the device can use. release (may be nil) is called once when the plugin no longer needs it.
+func (c *Client) View(address uintptr, d dtype.Dtype, dims []int64, device *Device, release func()) (*Buffer, error) {
+	var handle cgo.Handle
+	if release != nil {
+		handle = cgo.NewHandle(release)
+	}
+	var sizes *C.int64_t
+	if len(dims) > 0 {
+		sizes = (*C.int64_t)(unsafe.Pointer(&dims[0]))
+	}
+	var buffer *C.PJRT_Buffer
+	if err := c.plugin.check(C.xg_buffer_view(c.plugin.api, c.handle, C.uintptr_t(address), C.int(d.PJRT()), sizes,
+		C.size_t(len(dims)), device.handle, C.uintptr_t(handle), &buffer)); err != nil {
+		if release != nil {
+			handle.Delete()
+		}
+		return nil, err
+	}
+	return c.adoptOne(buffer), nil
+}
+
+// settle records the outcome of a question about readiness.
+func (b *Buffer) settle(err error) error {
+	if err == nil {
+		b.state.Store(stateReady)
+		return nil
+	}
+	failure := status.Errorf(status.CodeOf(err), "%s", status.MessageOf(err))
+	b.failure.CompareAndSwap(nil, failure)
+	b.state.Store(stateFailed)
+	return b.failure.Load()
+}
+
+// known gives the readiness that needs no call.
+func (b *Buffer) known() (ready bool, err error) {
+	switch b.state.Load() {
+	case stateReady:
+		return true, nil
+	case stateFailed:
+		return true, b.failure.Load()
+	}
+	return false, nil
+}
+
+// IsReady says whether the value is there. A value that has failed is ready, with its error.
+// ready is false with an error where the question itself failed. Not blocking.
+func (b *Buffer) IsReady() (ready bool, err error) {
+	if ready, err = b.known(); ready {
+		return ready, err
+	}
+	h, err := b.handle()
+	if err != nil {
+		return false, err
+	}
+	poll := C.xg_buffer_poll(b.client.plugin.api, h, false)
+	err = b.client.plugin.check(poll.result)
+	runtime.KeepAlive(b)
+	if !poll.ready {
+		return false, err
+	}
+	return true, b.settle(err)
+}
+
+// Await waits for the value and gives the error that it failed with. BLOCKING.
+func (b *Buffer) Await() error {
+	if ready, err := b.IsReady(); ready || err != nil {
+		return err
+	}
+	h, err := b.handle()
+	if err != nil {
+		return err
+	}
+	err = b.client.plugin.check(C.xg_buffer_await(b.client.plugin.api, h))
+	runtime.KeepAlive(b)
+	return b.settle(err)
+}
+
+// ReadyEvent gives an event for the value; the caller destroys it.
+func (b *Buffer) ReadyEvent() (*Event, error) {
+	h, err := b.handle()
+	if err != nil {
+		return nil, err
+	}
+	args := C.PJRT_Buffer_ReadyEvent_Args{struct_size: C.S_PJRT_Buffer_ReadyEvent_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_ReadyEvent, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	if err != nil {
+		return nil, err
+	}
+	return b.client.plugin.newEvent(args.event), nil
+}
+
+// UnsafePointer gives the address in device memory of a value that is ready. It stays valid until
+// the buffer is destroyed or donated.
+func (b *Buffer) UnsafePointer() (uintptr, error) {
+	if a := b.address.Load(); a != 0 {
+		return a, nil
+	}
+	h, err := b.handle()
+	if err != nil {
+		return 0, err
+	}
+	args := C.PJRT_Buffer_UnsafePointer_Args{struct_size: C.S_PJRT_Buffer_UnsafePointer_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_UnsafePointer, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	if err != nil {
+		return 0, err
+	}
+	b.address.Store(uintptr(args.buffer_pointer))
+	return uintptr(args.buffer_pointer), nil
+}
+
+// Lend gives the address of a value that is ready and takes an external reference, which keeps the
+// memory from being donated until Return. ready is false, without a reference, where the value is
+// still in the making. One crossing. Not blocking.
+func (b *Buffer) Lend() (address uintptr, ready bool, err error) {
+	h, err := b.handle()
+	if err != nil {
+		return 0, false, err
+	}
+	if known, err := b.known(); known {
+		if err != nil {
+			return 0, true, err
+		}
+		if a := b.address.Load(); a != 0 {
+			return a, true, b.reference(C.FN_Buffer_IncreaseExternalReferenceCount, h)
+		}
+	}
+	poll := C.xg_buffer_lend(b.client.plugin.api, h)
+	err = b.client.plugin.check(poll.result)
+	runtime.KeepAlive(b)
+	if err != nil {
+		// Either the value failed or it was donated; the next question will tell which.
+		return 0, bool(poll.ready), err
+	}
+	if !poll.ready {
+		return 0, false, nil
+	}
+	b.settle(nil)
+	b.address.Store(uintptr(poll.address))
+	return uintptr(poll.address), true, nil
+}
+
+// Return gives back what Lend took.
+func (b *Buffer) Return() error {
+	h, err := b.handle()
+	if err != nil {
+		return err
+	}
+	return b.reference(C.FN_Buffer_DecreaseExternalReferenceCount, h)
+}
+
+func (b *Buffer) reference(function C.int, h *C.PJRT_Buffer) error {
+	args := C.PJRT_Buffer_IncreaseExternalReferenceCount_Args{struct_size: C.S_PJRT_Buffer_IncreaseExternalReferenceCount_Args, buffer: h}
+	err := b.client.plugin.call(function, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	return err
+}
+
+// ToHost copies the value to host memory, dense and row-major, and waits for it. BLOCKING.
+// len(dst) is the dense size; rank the number of dimensions.
+func (b *Buffer) ToHost(dst []byte, rank int) error {
+	if len(dst) == 0 {
+		return b.Await()
+	}
+	return b.toHost(0, unsafe.Pointer(&dst[0]), len(dst), rank)
+}
+
+// ToHostAddress is ToHost for memory outside of Go.
+func (b *Buffer) ToHostAddress(address uintptr, size, rank int) error {
+	if size == 0 {
+		return b.Await()
+	}
+	return b.toHost(address, nil, size, rank)
+}
+
+func (b *Buffer) toHost(address uintptr, dst unsafe.Pointer, size, rank int) error {
+	h, err := b.handle()
+	if err != nil {
+		return err
+	}
+	err = b.client.plugin.check(C.xg_buffer_to_host(b.client.plugin.api, h, C.size_t(rank), C.uintptr_t(address), dst, C.size_t(size)))
+	runtime.KeepAlive(b)
+	return err
+}
+
+// IsDeleted says whether the memory is gone: deleted, or donated to an execution.
+func (b *Buffer) IsDeleted() bool {
+	h, err := b.handle()
+	if err != nil {
+		return true
+	}
+	args := C.PJRT_Buffer_IsDeleted_Args{struct_size: C.S_PJRT_Buffer_IsDeleted_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_IsDeleted, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	return err == nil && bool(args.is_deleted)
+}
+
+// Delete frees the memory and leaves the buffer as a shell that still has to be destroyed.
+func (b *Buffer) Delete() error {
+	h, err := b.handle()
+	if err != nil {
+		return err
+	}
+	args := C.PJRT_Buffer_Delete_Args{struct_size: C.S_PJRT_Buffer_Delete_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_Delete, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	return err
+}
+
+// Shape asks the plugin for element type and dimensions.
+func (b *Buffer) Shape() (shape.Shape, error) {
+	h, err := b.handle()
+	if err != nil {
+		return shape.Shape{}, err
+	}
+	defer runtime.KeepAlive(b)
+	element := C.PJRT_Buffer_ElementType_Args{struct_size: C.S_PJRT_Buffer_ElementType_Args, buffer: h}
+	if err := b.client.plugin.call(C.FN_Buffer_ElementType, unsafe.Pointer(&element)); err != nil {
+		return shape.Shape{}, err
+	}
+	dims := C.PJRT_Buffer_Dimensions_Args{struct_size: C.S_PJRT_Buffer_Dimensions_Args, buffer: h}
+	if err := b.client.plugin.call(C.FN_Buffer_Dimensions, unsafe.Pointer(&dims)); err != nil {
+		return shape.Shape{}, err
+	}
+	return shape.Make(dtype.FromPJRT(int32(element._type)), copyInt64(dims.dims, dims.num_dims)...), nil
+}
+
+func copyInt64(p *C.int64_t, n C.size_t) []int64 {
+	if n == 0 {
+		return nil
+	}
+	return append([]int64(nil), unsafe.Slice((*int64)(unsafe.Pointer(p)), int(n))...)
+}
+
+// OnDeviceSize gives the bytes that the value takes on its device, padding included.
+func (b *Buffer) OnDeviceSize() (int64, error) {
+	h, err := b.handle()
+	if err != nil {
+		return 0, err
+	}
+	args := C.PJRT_Buffer_OnDeviceSizeInBytes_Args{struct_size: C.S_PJRT_Buffer_OnDeviceSizeInBytes_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_OnDeviceSizeInBytes, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	return int64(args.on_device_size_in_bytes), err
+}
+
+// IsRowMajor says whether the device layout is dense and row-major; known is false where the
+// plugin does not tell its layouts.
+func (b *Buffer) IsRowMajor() (rowMajor, known bool) {
+	h, err := b.handle()
+	if err != nil {
+		return false, false
+	}
+	args := C.PJRT_Buffer_GetMemoryLayout_Args{struct_size: C.S_PJRT_Buffer_GetMemoryLayout_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_GetMemoryLayout, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	if err != nil || args.layout._type != C.LAYOUT_TILED {
+		return false, false
+	}
+	tiled := (*C.PJRT_Buffer_MemoryLayout_Tiled)(unsafe.Pointer(&args.layout.anon0))
+	if tiled.num_tiles != 0 {
+		return false, true
+	}
+	order := unsafe.Slice((*int64)(unsafe.Pointer(tiled.minor_to_major)), int(tiled.minor_to_major_size))
+	for i, d := range order {
+		if d != int64(len(order)-1-i) {
+			return false, true
+		}
+	}
+	return true, true
+}
+
+// Memory gives the memory that the buffer lies in, nil where the plugin does not say.
+func (b *Buffer) Memory() *Memory {
+	h, err := b.handle()
+	if err != nil {
+		return nil
+	}
+	args := C.PJRT_Buffer_Memory_Args{struct_size: C.S_PJRT_Buffer_Memory_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_Memory, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	if err != nil {
+		return nil
+	}
+	for _, m := range b.client.memories {
+		if m.handle == args.memory {
+			return m
+		}
+	}
+	return nil
+}
+
+// Device gives the device that the buffer lies on.
+func (b *Buffer) Device() (*Device, error) {
+	h, err := b.handle()
+	if err != nil {
+		return nil, err
+	}
+	args := C.PJRT_Buffer_Device_Args{struct_size: C.S_PJRT_Buffer_Device_Args, buffer: h}
+	err = b.client.plugin.call(C.FN_Buffer_Device, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range b.client.devices {
+		if d.handle == args.device {
+			return d, nil
+		}
+	}
+	return nil, status.Errorf(status.Internal, "the buffer lies on a device that its client does not list")
+}
+
+// CopyTo queues a copy to a device of the same client. Not blocking.
+func (b *Buffer) CopyTo(device *Device) (*Buffer, error) {
+	h, err := b.handle()
+	if err != nil {
+		return nil, err
+	}
+	defer runtime.KeepAlive(b)
+	// Newer plugins copy between memories; the call that takes a device is the older one.
+	if device.defaultMemory != nil && b.client.plugin.hasFunction(C.FN_Buffer_CopyToMemory) {
+		return b.CopyToMemory(device.defaultMemory)
+	}
+	args := C.PJRT_Buffer_CopyToDevice_Args{struct_size: C.S_PJRT_Buffer_CopyToDevice_Args, buffer: h, dst_device: device.handle}
+	if err := b.client.plugin.call(C.FN_Buffer_CopyToDevice, unsafe.Pointer(&args)); err != nil {
+		return nil, err
+	}
+	return b.client.adoptOne(args.dst_buffer), nil
+}
+
+// CopyToMemory queues a copy to a memory of the same client. Not blocking.
+func (b *Buffer) CopyToMemory(memory *Memory) (*Buffer, error) {
+	h, err := b.handle()
+	if err != nil {
+		return nil, err
+	}
+	args := C.PJRT_Buffer_CopyToMemory_Args{struct_size: C.S_PJRT_Buffer_CopyToMemory_Args, buffer: h, dst_memory: memory.handle}
+	err = b.client.plugin.call(C.FN_Buffer_CopyToMemory, unsafe.Pointer(&args))
+	runtime.KeepAlive(b)
+	if err != nil {
+		return nil, err
+	}
+	return b.client.adoptOne(args.dst_buffer), nil
+}

@@ -1,0 +1,105 @@
+package pjrt
+
+// #include "calls.h"
+import "C"
+
+import (
+	"runtime"
+	"runtime/cgo"
+	"sync/atomic"
+	"unsafe"
+
+	"xla_go/gosrc/status"
+)
+
+// Event is something that will have happened: a value made, a copy done, a run finished.
+type Event struct {
+	plugin  *Plugin
+	pointer *unsafe.Pointer // the plugin's event, nil once destroyed; apart, so that the net can reach it
+}
+
+func (p *Plugin) newEvent(handle *C.PJRT_Event) *Event {
+	liveEvents.Add(1)
+	pointer := new(unsafe.Pointer)
+	*pointer = unsafe.Pointer(handle)
+	e := &Event{plugin: p, pointer: pointer}
+	runtime.AddCleanup(e, func(pointer *unsafe.Pointer) { destroyEvent(p, pointer) }, pointer)
+	return e
+}
+
+func destroyEvent(p *Plugin, pointer *unsafe.Pointer) error {
+	h := atomic.SwapPointer(pointer, nil)
+	if h == nil {
+		return nil
+	}
+	liveEvents.Add(-1)
+	return p.check(C.xg_event_destroy(p.api, (*C.PJRT_Event)(h)))
+}
+
+func (e *Event) handle() (*C.PJRT_Event, error) {
+	h := atomic.LoadPointer(e.pointer)
+	if h == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "the event has been destroyed")
+	}
+	return (*C.PJRT_Event)(h), nil
+}
+
+// IsReady says whether it has happened, well or with an error. Not blocking.
+func (e *Event) IsReady() (bool, error) {
+	h, err := e.handle()
+	if err != nil {
+		return false, err
+	}
+	args := C.PJRT_Event_IsReady_Args{struct_size: C.S_PJRT_Event_IsReady_Args, event: h}
+	err = e.plugin.call(C.FN_Event_IsReady, unsafe.Pointer(&args))
+	runtime.KeepAlive(e)
+	return bool(args.is_ready), err
+}
+
+// Await waits and gives the error that it ended with. BLOCKING: it holds an OS thread.
+func (e *Event) Await() error {
+	h, err := e.handle()
+	if err != nil {
+		return err
+	}
+	err = e.plugin.check(C.xg_event_await(e.plugin.api, h))
+	runtime.KeepAlive(e)
+	return err
+}
+
+// Error gives the error that it ended with. Only to be called once IsReady is true.
+func (e *Event) Error() error {
+	h, err := e.handle()
+	if err != nil {
+		return err
+	}
+	args := C.PJRT_Event_Error_Args{struct_size: C.S_PJRT_Event_Error_Args, event: h}
+	err = e.plugin.call(C.FN_Event_Error, unsafe.Pointer(&args))
+	runtime.KeepAlive(e)
+	return err
+}
+
+// OnReady calls fn once with the error that it ended with. Not blocking. fn runs on a thread of
+// the plugin, or at once on the caller's where it has already happened: it must not block and must
+// not call the plugin for more than destroying this event, which it may.
+func (e *Event) OnReady(fn func(err error)) error {
+	h, err := e.handle()
+	if err != nil {
+		return err
+	}
+	callback := cgo.NewHandle(&readyCallback{e.plugin, fn})
+	if err := e.plugin.check(C.xg_event_on_ready(e.plugin.api, h, C.uintptr_t(callback))); err != nil {
+		callback.Delete()
+		return err
+	}
+	runtime.KeepAlive(e)
+	return nil
+}
+
+// Destroy frees the event. Idempotent. Callbacks that were registered still come.
+func (e *Event) Destroy() error { return destroyEvent(e.plugin, e.pointer) }
+
+type readyCallback struct {
+	plugin *Plugin
+	fn     func(error)
+}
