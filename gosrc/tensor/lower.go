@@ -10,15 +10,15 @@ import (
 
 // IR operations of views: reading one, writing one, and what both need.
 var (
-	kindView        = define("xla_go::view", lowerView)
-	kindViewUpdate  = define("xla_go::view_update", lowerViewUpdate)
-	kindZeros       = define("xla_go::zeros", func(l *ir.Lowering) hlo.Value { return l.B.Full(l.Dtype, 0, l.Dims...) })
-	kindCast        = define("xla_go::cast", func(l *ir.Lowering) hlo.Value { return ops.Convert(l.B, l.In(0), l.Dtype) })
-	kindBroadcast   = define("xla_go::broadcast", func(l *ir.Lowering) hlo.Value { return l.B.BroadcastTo(l.In(0), l.Dims) })
-	kindReinterpret = define("xla_go::reinterpret", lowerReinterpret)
-	kindResize      = define("xla_go::resize", lowerResize)
-	kindConj        = define("xla_go::conj", lowerConj)
-	kindNegate      = define("xla_go::negate", func(l *ir.Lowering) hlo.Value { return l.B.Unary(hlo.Negate, l.In(0)) })
+	kindView        = define("storage::view", lowerView)
+	kindViewUpdate  = define("storage::view_update", lowerViewUpdate)
+	kindZeros       = define("storage::zeros", func(l *ir.Lowering) hlo.Value { return l.B.Full(l.Dtype, 0, l.Dims...) })
+	kindCast        = define("storage::cast", func(l *ir.Lowering) hlo.Value { return ops.Convert(l.B, l.In(0), l.Dtype) })
+	kindBroadcast   = define("storage::broadcast", func(l *ir.Lowering) hlo.Value { return l.B.BroadcastTo(l.In(0), l.Dims) })
+	kindReinterpret = define("storage::reinterpret", lowerReinterpret)
+	kindResize      = define("storage::resize", lowerResize)
+	kindConj        = define("storage::conj", lowerConj)
+	kindNegate      = define("storage::negate", func(l *ir.Lowering) hlo.Value { return l.B.Unary(hlo.Negate, l.In(0)) })
 )
 
 func define(name string, lower func(l *ir.Lowering) hlo.Value) ir.Kind {
