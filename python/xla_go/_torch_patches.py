@@ -1,0 +1,352 @@
+"""Every change that xla_go makes to torch's own Python, each one a function with its probe.
+
+torch names device 'xla' in a few places of its Python and expects torch_xla behind them. A patch
+looks for what it replaces and raises ImportError in words where a new torch no longer has it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib.abc
+import importlib.machinery
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils.hooks import warn_if_has_hooks
+
+from xla_go import _adapter
+
+DEVICE_TYPE = "xla"
+FOREIGN_MODULES = ("torch_xla", "_XLAC")
+
+_applied = False
+
+
+def apply() -> None:
+    """Applies all patches, once per process."""
+    global _applied
+    if _applied:
+        return
+    patch_deepcopy()
+    patch_copy()
+    patch_pickling()
+    patch_save()
+    patch_storage_location()
+    patch_dlpack()
+    patch_manual_seed()
+    patch_backward()
+    patch_foreach()
+    refuse_torch_xla()
+    _applied = True
+
+
+def _probe(owner: Any, name: str) -> Any:
+    """The attribute that a patch replaces; ImportError where this torch does not have it."""
+    found = getattr(owner, name, None)
+    if found is None:
+        where = getattr(owner, "__name__", repr(owner))
+        raise ImportError(f"xla_go: expected {where}.{name} in torch {torch.__version__}, which it patches; this torch is not supported yet")
+    return found
+
+
+def _on_xla(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == DEVICE_TYPE
+
+
+# ---- copies ----
+
+
+def _whole_storage(tensor: torch.Tensor) -> torch.Tensor:
+    """A flat tensor over all of the tensor's storage, of its dtype where that divides the storage."""
+    storage = tensor.untyped_storage()
+    size = tensor.element_size()
+    dtype = tensor.dtype if storage.nbytes() % size == 0 else torch.uint8
+    count = storage.nbytes() // (size if dtype is tensor.dtype else 1)
+    flat = torch.empty(0, dtype=dtype, device=tensor.device)
+    return flat.set_(storage, 0, (count,), (1,))
+
+
+def _over_storage(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
+    tensor = torch.empty(0, dtype=like.dtype, device=storage.device)
+    return tensor.set_(storage, like.storage_offset(), like.size(), like.stride())
+
+
+def patch_deepcopy() -> None:
+    """copy.deepcopy keeps tensors that share a storage sharing one, as on the CPU."""
+    original = _probe(torch.Tensor, "__deepcopy__")
+
+    @functools.wraps(original)
+    def deepcopy(self: torch.Tensor, memo: dict[Any, Any]) -> Any:
+        plain = type(self) is torch.Tensor and self.device.type == DEVICE_TYPE and self.layout is torch.strided
+        if not plain or not self.is_leaf or id(self) in memo:
+            return original(self, memo)
+        with torch.no_grad():
+            # torch's own storages keep their copies in the same place, under the same key.
+            storages = memo.setdefault("torch", {})
+            key = self.untyped_storage()._cdata
+            if key not in storages:
+                storages[key] = _whole_storage(self).clone().untyped_storage()
+            result = _over_storage(storages[key], self)
+            if self.is_conj():
+                result = result.conj_physical()
+            if self.is_neg():
+                result = result.neg()
+        if self.requires_grad:
+            result.requires_grad_()
+        if self.grad is not None:
+            result.grad = copy.deepcopy(self.grad, memo)
+        result.__dict__ = copy.deepcopy(self.__dict__, memo)
+        memo[id(self)] = result
+        return result
+
+    torch.Tensor.__deepcopy__ = deepcopy  # type: ignore[method-assign]
+
+
+def patch_copy() -> None:
+    """copy.copy of a tensor stays on the device and shares its storage.
+
+    Without __copy__ Python goes through pickling, which leads to the CPU.
+    """
+    if hasattr(torch.Tensor, "__copy__"):
+        raise ImportError(f"xla_go: expected torch.Tensor without __copy__, got one in torch {torch.__version__}; this torch is not supported yet")
+
+    def shallow_copy(self: torch.Tensor) -> Any:
+        if self.device.type != DEVICE_TYPE:
+            reduced: Any = self.__reduce_ex__(4)
+            return copy._reconstruct(self, None, *reduced)  # type: ignore[attr-defined]
+        result: torch.Tensor
+        if isinstance(self, torch.nn.Parameter):
+            result = type(self)(self.data, self.requires_grad)
+        else:
+            result = self.detach().requires_grad_(self.requires_grad)
+        result.__dict__.update(self.__dict__)
+        return result
+
+    torch.Tensor.__copy__ = shallow_copy  # type: ignore[attr-defined]
+
+
+# ---- saving and loading ----
+
+
+class _Saving(threading.local):
+    """During a torch.save: the CPU copies of device storages by address, and what keeps those alive."""
+
+    storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] | None = None
+
+
+_saving = _Saving()
+
+
+def _host_storage(tensor: torch.Tensor) -> torch.UntypedStorage:
+    storages = _saving.storages
+    storage = tensor.untyped_storage()
+    if storages is not None and storage._cdata in storages:
+        return storages[storage._cdata][0]
+    with torch.no_grad():
+        host = _whole_storage(tensor).cpu().untyped_storage()
+    if storages is not None:
+        storages[storage._cdata] = (host, storage)
+    return host
+
+
+def patch_pickling() -> None:
+    """A pickled tensor is a plain CPU tensor, so that a checkpoint opens without xla_go."""
+    original = _probe(torch.Tensor, "_reduce_ex_internal")
+
+    @functools.wraps(original)
+    def reduce_ex_internal(self: torch.Tensor, proto: Any) -> Any:
+        if self.device.type != DEVICE_TYPE or self.layout is not torch.strided:
+            return original(self, proto)
+        warn_if_has_hooks(self)
+        with torch.no_grad():
+            host = _over_storage(_host_storage(self), self)
+        if self.is_conj():
+            torch._C._set_conj(host, True)
+        if self.is_neg():
+            torch._C._set_neg(host, True)
+        return original(host.requires_grad_(self.requires_grad), proto)
+
+    torch.Tensor._reduce_ex_internal = reduce_ex_internal  # type: ignore[assignment]
+
+
+def patch_save() -> None:
+    """Within one torch.save, tensors that share a storage share one in the file."""
+    original = _probe(torch.serialization, "save")
+
+    @functools.wraps(original)
+    def save(*args: Any, **kwargs: Any) -> Any:
+        outer = _saving.storages
+        _saving.storages = {} if outer is None else outer
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _saving.storages = outer
+
+    torch.serialization.save = save
+    torch.save = save
+
+
+def patch_storage_location() -> None:
+    """torch.load(..., map_location="xla") puts storages on the device."""
+    register = _probe(torch.serialization, "register_package")
+
+    def tag(storage: Any) -> str | None:
+        return str(storage.device) if storage.device.type == DEVICE_TYPE else None
+
+    def restore(storage: Any, location: str) -> Any:
+        if location.partition(":")[0] != DEVICE_TYPE:
+            return None
+        untyped = storage._untyped_storage if isinstance(storage, torch.TypedStorage) else storage
+        flat = torch.empty(0, dtype=torch.uint8).set_(untyped)
+        return flat.to(torch.device(location)).untyped_storage()
+
+    # torch's own locations have priorities 10 to 24; the tags do not overlap.
+    register(30, tag, restore)
+
+
+def patch_dlpack() -> None:
+    """Export through DLPack goes by the CPU where the consumer asks for that, and else says what to do."""
+    original = _probe(torch.Tensor, "__dlpack__")
+    original_device = _probe(torch.Tensor, "__dlpack_device__")
+    cpu = torch.utils.dlpack.DLDeviceType.kDLCPU
+    message = "xla: device tensors cannot be exported through DLPack yet; export tensor.cpu()"
+
+    @functools.wraps(original)
+    def dlpack(self: torch.Tensor, **kwargs: Any) -> Any:
+        if self.device.type != DEVICE_TYPE:
+            return original(self, **kwargs)
+        target = kwargs.pop("dl_device", None)
+        if target is None or target[0] != cpu or kwargs.get("copy") is False:
+            raise BufferError(message)
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        kwargs.pop("copy", None)
+        kwargs.pop("stream", None)
+        return original(self.cpu(), **kwargs)
+
+    @functools.wraps(original_device)
+    def dlpack_device(self: torch.Tensor) -> Any:
+        if self.device.type == DEVICE_TYPE:
+            raise BufferError(message)
+        return original_device(self)
+
+    torch.Tensor.__dlpack__ = dlpack  # type: ignore[method-assign]
+    torch.Tensor.__dlpack_device__ = dlpack_device  # type: ignore[method-assign]
+
+
+# ---- random numbers ----
+
+
+def patch_manual_seed() -> None:
+    """torch.manual_seed seeds device xla as well.
+
+    The adapter notices a new seed of the CPU generator by itself; it cannot notice the same seed
+    set again.
+    """
+    original = _probe(torch.random, "manual_seed")
+
+    @functools.wraps(original)
+    def manual_seed(seed: Any) -> torch.Generator:
+        generator = original(seed)
+        _adapter.loaded().manual_seed(generator.initial_seed())
+        return generator
+
+    torch.random.manual_seed = manual_seed
+    torch.manual_seed = manual_seed
+
+
+# ---- autograd ----
+
+
+def _holds_xla(tensors: Any) -> bool:
+    if isinstance(tensors, torch.Tensor):
+        return tensors.device.type == DEVICE_TYPE
+    if isinstance(tensors, Sequence):
+        return any(_on_xla(tensor) for tensor in tensors)
+    return False
+
+
+def patch_backward() -> None:
+    """A backward of xla tensors runs on its caller, also where it is the thread's first device call.
+
+    Every kernel of the adapter sees to that for its thread; a backward with an explicit gradient
+    can be the first call of all.
+    """
+    set_multithreading = _probe(torch._C, "_set_multithreading_enabled")
+
+    def on_caller(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def run(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if _holds_xla(tensors):
+                set_multithreading(False)
+            return original(tensors, *args, **kwargs)
+
+        return run
+
+    backward = on_caller(_probe(torch.autograd, "backward"))
+    torch.autograd.backward = backward  # type: ignore[assignment]
+    grad = _probe(torch.autograd, "grad")
+
+    @functools.wraps(grad)
+    def grad_on_caller(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if _holds_xla(outputs):
+            set_multithreading(False)
+        return grad(outputs, *args, **kwargs)
+
+    torch.autograd.grad = grad_on_caller
+
+
+# ---- optimizers ----
+
+FOREACH_OPERATORS = (
+    "aten::_foreach_add_.Scalar",
+    "aten::_foreach_add_.List",
+    "aten::_foreach_mul_.Scalar",
+    "aten::_foreach_lerp_.Scalar",
+    "aten::_foreach_addcmul_.Scalar",
+    "aten::_foreach_addcdiv_.ScalarList",
+    "aten::_foreach_sqrt",
+    "aten::_foreach_div_.ScalarList",
+)
+
+
+def patch_foreach() -> None:
+    """Optimizers choose foreach by default on xla, where the device has rows for it."""
+    has_kernel = _probe(torch._C, "_dispatch_has_kernel_for_dispatch_key")
+    if not all(has_kernel(name, "XLA") for name in FOREACH_OPERATORS):
+        return
+    module = _probe(torch.utils, "_foreach_utils")
+    original = _probe(module, "_get_foreach_kernels_supported_devices")
+
+    @functools.wraps(original)
+    def supported_devices() -> list[str]:
+        return [*original(), DEVICE_TYPE]
+
+    module._get_foreach_kernels_supported_devices = supported_devices
+
+
+# ---- torch_xla ----
+
+
+class _TorchXlaRefusal(importlib.abc.MetaPathFinder):
+    """Turns an import of an installed torch_xla into an ImportError: it would abort the process."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in FOREIGN_MODULES or fullname in sys.modules:
+            return None
+        if importlib.machinery.PathFinder.find_spec(fullname, path) is None:
+            return None
+        raise ImportError(
+            f"{fullname} cannot be imported after xla_go: both drive device 'xla'; xla_go.compat.install() puts torch_xla's names in place",
+            name=fullname,
+        )
+
+
+def refuse_torch_xla() -> None:
+    """Refuses a later import of the real torch_xla."""
+    sys.meta_path.insert(0, _TorchXlaRefusal())

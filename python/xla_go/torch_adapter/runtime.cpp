@@ -1,0 +1,130 @@
+#include "runtime.h"
+
+#include <Python.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "errors.h"
+#include "storage.h"
+
+namespace xla_go {
+
+std::atomic<const xla_go_table*> loaded_table{nullptr};
+std::atomic<bool> in_forked_child{false};
+
+namespace {
+
+// Holds the GIL for its lifetime, whether or not the thread held it before.
+class GilHold {
+ public:
+  GilHold() : state_(PyGILState_Ensure()) {}
+  ~GilHold() { PyGILState_Release(state_); }
+  GilHold(const GilHold&) = delete;
+  GilHold& operator=(const GilHold&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+void mark_forked_child() { in_forked_child.store(true, std::memory_order_relaxed); }
+
+const xla_go_table* ask_python_for_table() {
+  PyObject* module = PyImport_ImportModule("xla_go._runtime");
+  if (module == nullptr) {
+    throw_pending_python_error();
+  }
+  PyObject* address = PyObject_CallMethod(module, "load_table", nullptr);
+  Py_DECREF(module);
+  if (address == nullptr) {
+    throw_pending_python_error();
+  }
+  void* pointer = PyLong_AsVoidPtr(address);
+  Py_DECREF(address);
+  if (pointer == nullptr) {
+    if (PyErr_Occurred()) {
+      throw_pending_python_error();
+    }
+    throw_python(PythonKind::runtime_error, "load_table(): expected the address of a table, got 0");
+  }
+  return static_cast<const xla_go_table*>(pointer);
+}
+
+void check_table(const xla_go_table& table) {
+  constexpr auto needed =
+      static_cast<int64_t>(offsetof(xla_go_table, buffer_pointer) + sizeof(void*));
+  if (table.version != XLA_GO_DISPATCH_VERSION || table.struct_size < needed) {
+    throw_python(PythonKind::runtime_error,
+                 "xla_go: expected a runtime with table version " +
+                     std::to_string(XLA_GO_DISPATCH_VERSION) + " and at least " +
+                     std::to_string(needed) + " bytes, got version " +
+                     std::to_string(table.version) + " and " + std::to_string(table.struct_size) +
+                     " bytes; install xla_go again so that its parts match");
+  }
+}
+
+}  // namespace
+
+const xla_go_table* load_table() {
+  GilHold gil;
+  const xla_go_table* table = loaded_table.load(std::memory_order_acquire);
+  if (table != nullptr) {
+    return table;
+  }
+  table = ask_python_for_table();
+  check_table(*table);
+  // Python may have let another thread through while it loaded; its loader gives both the same
+  // table, and the handler below is harmless if it is registered twice.
+  if (loaded_table.exchange(table, std::memory_order_acq_rel) == nullptr) {
+    pthread_atfork(nullptr, nullptr, &mark_forked_child);
+  }
+  return table;
+}
+
+void throw_forked_child() {
+  throw_python(PythonKind::runtime_error,
+               "xla device used in a forked child; use the spawn start method "
+               "(torch.multiprocessing.set_start_method('spawn'))");
+}
+
+int device_count() {
+  const xla_go_table& table = enter();
+  // The devices of a process do not change; asking costs a crossing.
+  static const int count = [&table] {
+    constexpr auto needed =
+        static_cast<int64_t>(offsetof(xla_go_table, device_count) + sizeof(void*));
+    const bool known = table.struct_size >= needed && table.device_count != nullptr;
+    return known ? std::min(table.device_count(), max_devices) : 1;
+  }();
+  return count;
+}
+
+GilRelease::GilRelease() {
+  if (Py_IsInitialized() && PyGILState_Check()) {
+    thread_state_ = PyEval_SaveThread();
+  }
+}
+
+GilRelease::~GilRelease() {
+  if (thread_state_ != nullptr) {
+    PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state_));
+  }
+}
+
+bool run_signal_handlers() {
+  if (!Py_IsInitialized()) {
+    return true;
+  }
+  GilHold gil;
+  // The exception stays set on this thread's Python state until throw_interrupt().
+  return PyErr_CheckSignals() == 0;
+}
+
+void throw_interrupt() {
+  GilHold gil;
+  throw_pending_python_error();
+}
+
+}  // namespace xla_go

@@ -1,0 +1,57 @@
+// The Go runtime's function table, and what every kernel does before it uses it.
+#pragma once
+
+#include <c10/core/AutogradState.h>
+#include <c10/macros/Macros.h>
+
+#include <atomic>
+
+#include "xla_go_dispatch.h"
+
+namespace xla_go {
+
+extern std::atomic<const xla_go_table*> loaded_table;
+extern std::atomic<bool> in_forked_child;
+
+// Loads Go and gives its table. Takes the GIL; throws what Python's loader raises.
+const xla_go_table* load_table();
+
+[[noreturn]] void throw_forked_child();
+
+// The first thing in each kernel of key XLA. Loads Go at the first device use, refuses in a
+// forked child, and turns this thread's autograd multithreading off, so that a backward runs on
+// its caller and torch starts no device thread (which would forbid a later fork).
+inline const xla_go_table& enter() {
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+  const xla_go_table* table = loaded_table.load(std::memory_order_acquire);
+  if (C10_UNLIKELY(table == nullptr)) {
+    table = load_table();
+  }
+  if (C10_UNLIKELY(in_forked_child.load(std::memory_order_relaxed))) {
+    throw_forked_child();
+  }
+  return *table;
+}
+
+// Number of xla devices of this process. Loads Go.
+int device_count();
+
+// Releases the GIL for its lifetime if this thread holds it. Any call that may block is made
+// inside one.
+class GilRelease {
+ public:
+  GilRelease();
+  ~GilRelease();
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  void* thread_state_ = nullptr;
+};
+
+// Runs Python's pending signal handlers, taking the GIL for it. Returns false where a handler
+// raised (KeyboardInterrupt as a rule): the caller cleans up and calls throw_interrupt().
+bool run_signal_handlers();
+[[noreturn]] void throw_interrupt();
+
+}  // namespace xla_go
