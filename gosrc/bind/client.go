@@ -99,11 +99,7 @@ var startTensors = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	options := executor.DefaultOptions()
-	options.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", options.Donate)
-	// The name is spelled so where it comes from.
-	options.TupleThreshold = env.Int("XLA_PARAMETER_WRAPPING_THREADSHOLD", options.TupleThreshold)
-	return dispatch.Start(c, options)
+	return dispatch.Start(c, executor.OptionsFromEnvironment())
 })
 
 // DispatchTable starts the tensors' side of the runtime over the client and gives the address of

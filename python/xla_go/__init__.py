@@ -22,11 +22,13 @@ def _is_command_line() -> bool:
 
 
 def _register() -> None:
-    from xla_go import _adapter, _device_module, _torch_patches
+    import xla_go._adapter
+    import xla_go._device_module
+    import xla_go._torch_patches
 
-    _adapter.load()
-    _torch_patches.apply()
-    _device_module.register()
+    xla_go._adapter.load()
+    xla_go._torch_patches.apply()
+    xla_go._device_module.register()
 
 
 if not _is_command_line():

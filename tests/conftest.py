@@ -1,0 +1,59 @@
+"""What all tests share. They run against the installed wheel, never against the source tree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from support import DEVICE_VARIABLES, Child
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    import importlib.util
+
+    spec = importlib.util.find_spec("xla_go")
+    if spec is None or spec.origin is None:
+        raise pytest.UsageError("xla_go is not installed in this environment: run the tests by `make test-python`")
+    if Path(spec.origin).resolve().is_relative_to(ROOT / "python"):
+        raise pytest.UsageError(f"expected the installed wheel, got the source tree {spec.origin}: run the tests by `make test-python`")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout that the tests lie in."""
+    return ROOT
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Child:
+    """Runs Python code in a process of its own, with the same interpreter, and gives the finished process.
+
+    child(code, env={...}, timeout=120, check=True, flags=()): `env` is added to an environment without device variables;
+    `check` fails the test with the child's output where its exit status is not 0.
+    """
+
+    def run(
+        code: str,
+        env: dict[str, str] | None = None,
+        timeout: float = 120,
+        check: bool = True,
+        flags: tuple[str, ...] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
+        environment.update(env or {})
+        done = subprocess.run(
+            [sys.executable, *flags, "-c", textwrap.dedent(code)],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+        if check and done.returncode != 0:
+            pytest.fail(f"the child ended with status {done.returncode}\n--- output\n{done.stdout}\n--- errors\n{done.stderr}")
+        return done
+
+    return run

@@ -1,0 +1,54 @@
+"""`python -m xla_go doctor`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support import DEVICE_VARIABLES
+
+
+def doctor(tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
+    return subprocess.run(
+        [sys.executable, "-m", "xla_go", "doctor"],
+        cwd=tmp_path, env=environment | env, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def test_healthy(tmp_path: Path) -> None:
+    done = doctor(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for part in ("versions", "torch", "adapter", "built for torch", "plugin", "libpjrt_cpu.so", "PJRT_DEVICE is not set", "devices", "CPU:0", "self test    passed"):
+        assert part in done.stdout, done.stdout
+
+
+def test_without_a_plugin(tmp_path: Path) -> None:
+    done = doctor(tmp_path, PJRT_DEVICE="ABACUS")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "plugin       FAILED: PluginNotFoundError: Unknown PJRT_DEVICE: 'ABACUS'" in done.stdout
+    assert "self test    not run" in done.stdout
+
+
+def test_with_a_file_that_is_no_plugin(tmp_path: Path) -> None:
+    path = tmp_path / "notes.so"
+    path.write_text("not a library")
+    done = doctor(tmp_path, XLA_GO_PLUGIN_PATH=str(path))
+    assert done.returncode == 1 and "devices      FAILED" in done.stdout and str(path) in done.stdout
+
+
+def test_without_a_compiler_for_the_adapter(tmp_path: Path) -> None:
+    """Whether the adapter is prebuilt or not, the doctor reports and does not fall over."""
+    done = doctor(tmp_path, XLA_GO_CACHE_DIR=str(tmp_path / "cache"), CXX="no-such-compiler")
+    assert "Traceback" not in done.stderr
+    if done.returncode == 0:
+        assert "prebuilt" in done.stdout
+    else:
+        assert "adapter      FAILED: ImportError" in done.stdout and "no-such-compiler" in done.stdout
+
+
+def test_usage(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "xla_go"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "doctor" in done.stderr
