@@ -57,7 +57,7 @@ func TestScalarsAreShared(t *testing.T) {
 	if b.Scalar(dtype.S32, 1) == b.Scalar(dtype.U32, 1) {
 		t.Error("scalars of two types are one instruction")
 	}
-	if b.ScalarComputation(hlo.Add, dtype.F32) != b.ScalarComputation(hlo.Add, dtype.F32) {
+	if first, second := b.ScalarComputation(hlo.Add, dtype.F32), b.ScalarComputation(hlo.Add, dtype.F32); first != second {
 		t.Error("one combiner is built twice")
 	}
 }
