@@ -25,6 +25,29 @@ import (
 	"xla_go/gosrc/status"
 )
 
+// counts are options that must be positive numbers. The CPU plugin ends the process where they are
+// not, so they are checked before.
+var counts = []string{"cpu_device_count"}
+
+func checkCount(name string, value any) error {
+	if !slices.Contains(counts, name) {
+		return nil
+	}
+	var n int64
+	switch v := value.(type) {
+	case int:
+		n = int64(v)
+	case int32:
+		n = int64(v)
+	case int64:
+		n = v
+	}
+	if n < 1 || n > 1<<16 {
+		return status.Errorf(status.InvalidArgument, "create option %q: expected an integer from 1 to %d, got %v (%T)", name, 1<<16, value, value)
+	}
+	return nil
+}
+
 // encodeValues lays options out for C, sorted by name. The memory is pinned until pinner is unpinned.
 // Values may be string, bool, float32, float64, any integer of Go and []int64.
 func encodeValues(options map[string]any, pinner *runtime.Pinner) ([]C.PJRT_NamedValue, error) {
@@ -32,6 +55,9 @@ func encodeValues(options map[string]any, pinner *runtime.Pinner) ([]C.PJRT_Name
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if name == "" {
 			return nil, status.Errorf(status.InvalidArgument, "create options: expected names, got an empty one")
+		}
+		if err := checkCount(name, options[name]); err != nil {
+			return nil, err
 		}
 		v := C.PJRT_NamedValue{struct_size: C.S_PJRT_NamedValue, value_size: 1}
 		v.name, v.name_size = pinString(name, pinner), C.size_t(len(name))
