@@ -6,6 +6,7 @@ import (
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
+	"xla_go/gosrc/shape"
 )
 
 // elementwise writes formulas on values of one shape and type.
@@ -218,7 +219,7 @@ func fits(a *Argument, d dtype.Dtype) bool {
 		if !a.IsIntegralScalar() {
 			return fitsFloat(a.Float, d)
 		}
-		low, high := integerRange(d)
+		low, high := conversionRange(d)
 		return a.Int >= low && a.Int <= high
 	}
 	v := math.Abs(a.AsFloat())
@@ -236,9 +237,9 @@ func fits(a *Argument, d dtype.Dtype) bool {
 	return true
 }
 
-// integerRange gives the numbers that c10::overflows lets through: an unsigned type also takes the
+// conversionRange gives the numbers that c10::overflows lets through: an unsigned type also takes the
 // negatives of its values, which wrap around.
-func integerRange(d dtype.Dtype) (low, high int64) {
+func conversionRange(d dtype.Dtype) (low, high int64) {
 	bits := uint(d.Size()*8) - 1
 	if d.IsUnsigned() {
 		high = math.MaxInt64
@@ -252,6 +253,14 @@ func integerRange(d dtype.Dtype) (low, high int64) {
 }
 
 func fitsFloat(v float64, d dtype.Dtype) bool {
-	low, high := integerRange(d)
+	low, high := conversionRange(d)
 	return v >= float64(low) && v <= float64(high)
+}
+
+func shapesOf(values []hlo.Value) []shape.Shape {
+	shapes := make([]shape.Shape, len(values))
+	for i, v := range values {
+		shapes[i] = v.Shape()
+	}
+	return shapes
 }

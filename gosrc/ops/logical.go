@@ -4,7 +4,6 @@ import (
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
-	"xla_go/gosrc/shape"
 )
 
 // Logical and bitwise operators, and shifts.
@@ -63,7 +62,7 @@ func lowerDivisor(multiple bool) func(l *ir.Lowering) hlo.Value {
 		e := elementwise{l.B}
 		x, y := e.magnitude(operand(l, 0, l.Dtype)), e.magnitude(operand(l, 1, l.Dtype))
 		cond := l.B.Computation("gcd_continues", func(sub *hlo.Builder) {
-			state := sub.StateParameters([]shape.Shape{x.Shape(), y.Shape()})
+			state := sub.StateParameters(shapesOf([]hlo.Value{x, y}))
 			s := elementwise{sub}
 			open := s.unequal(state[1], s.zero(state[1]))
 			all := make([]int, len(l.Dims))
@@ -73,7 +72,7 @@ func lowerDivisor(multiple bool) func(l *ir.Lowering) hlo.Value {
 			sub.Return(sub.ReduceOp(hlo.Or, open, sub.Scalar(dtype.Bool, 0), all))
 		})
 		body := l.B.Computation("gcd_step", func(sub *hlo.Builder) {
-			state := sub.StateParameters([]shape.Shape{x.Shape(), y.Shape()})
+			state := sub.StateParameters(shapesOf([]hlo.Value{x, y}))
 			s := elementwise{sub}
 			a, b := state[0], state[1]
 			done := s.isZero(b)
