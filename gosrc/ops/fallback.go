@@ -14,6 +14,6 @@ func fallback(c *Call, why string) error {
 		Code:      status.Unimplemented,
 		Message:   c.row.Name + "(): " + why,
 		Cause:     ErrFallback,
-		Exception: status.NotImplementedError,
+		Exception: status.CPUFallback,
 	}
 }
