@@ -119,9 +119,6 @@ const (
 	ValueError          Exception = 3
 	NotImplementedError Exception = 4
 	RuntimeError        Exception = 5
-	// CPUFallback raises nothing: the operator's row cannot express the call, and torch's CPU
-	// kernel runs it instead.
-	CPUFallback Exception = 6
 	// CPUFallback raises nothing: the operator cannot express this call and asks for torch's CPU fallback.
 	CPUFallback Exception = 6
 )
