@@ -138,7 +138,7 @@ def test_forward_and_every_gradient_equal_cpu(name: str) -> None:
     cpu, xla, (x, target), loss = make(name)
     outputs = {}
     for device, model in (("cpu", cpu), ("xla", xla)):
-        given = x.to(device)
+        given = x.clone().to(device)
         if given.is_floating_point():
             given.requires_grad_()
         y = model(given)
@@ -163,6 +163,9 @@ def test_ten_steps_equal_cpu(name: str, optimizer: str, foreach: bool) -> None:
     cpu, xla, (x, target), loss = make(name)
     losses: dict[str, list[float]] = {"cpu": [], "xla": []}
     compiled = []
+    # The gradient of a key's bias is zero in exact arithmetic. What is left of it is noise, which
+    # AdamW scales up to whole steps, so such elements are not compared.
+    largest = {name: torch.zeros_like(p) for name, p in cpu.named_parameters()}
     for device, model in (("cpu", cpu), ("xla", xla)):
         given, wanted = x.to(device), target.to(device)
         update = OPTIMIZERS[optimizer](model.parameters(), foreach)
@@ -172,15 +175,18 @@ def test_ten_steps_equal_cpu(name: str, optimizer: str, foreach: bool) -> None:
             value.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             update.step()
+            if device == "cpu":
+                for parameter, p in cpu.named_parameters():
+                    largest[parameter] = torch.maximum(largest[parameter], p.grad.abs())
             if device == "xla":
                 xla_go.sync()
                 compiled.append((xla_go.metrics.metric_data("CompileTime") or (0,))[0])
             losses[device].append(value.item())
     assert losses["xla"] == pytest.approx(losses["cpu"], rel=RTOL, abs=ATOL)
     assert losses["cpu"][-1] < losses["cpu"][0]
-    for (parameter, p), q in zip(cpu.named_parameters(), xla.named_parameters(), strict=True):
-        # Ten AdamW steps divide by the square root of tiny second moments; the step itself is bounded by lr.
-        torch.testing.assert_close(q[1].detach().cpu(), p.detach(), rtol=RTOL, atol=2e-5, msg=lambda m, n=parameter: f"{n}: {m}")
+    for (parameter, p), q in zip(cpu.named_parameters(), xla.parameters(), strict=True):
+        real = largest[parameter] > 1e-7
+        torch.testing.assert_close(q.detach().cpu()[real], p.detach()[real], rtol=RTOL, atol=2e-5, msg=lambda m, n=parameter: f"{n}: {m}")
     assert compiled[-1] == compiled[2], "a step that repeats was compiled again"
 
 
