@@ -31,6 +31,7 @@ func init() {
 		&Row{Name: "random_.to", SelfOnly: true, Meta: metaRandom, Lower: lowerRandomInteger},
 		&Row{Name: "random_.from", SelfOnly: true, Meta: metaRandom, Lower: lowerRandomInteger},
 		&Row{Name: "randperm.generator", Out: []string{"randperm.generator_out"}, Meta: metaPermutation, Lower: lowerPermutation},
+		&Row{Name: "native_dropout", Meta: metaDropout, LowerMany: lowerDropout},
 		&Row{Name: "native_dropout_backward", Meta: metaDropoutBackward, Lower: lowerDropoutBackward},
 	)
 }
@@ -401,4 +402,43 @@ func lowerDropoutBackward(l *ir.Lowering) hlo.Value {
 	b, d := l.B, l.Dtype.OpMath()
 	kept := b.Binary(hlo.Multiply, operand(l, 0, d), operand(l, 1, d))
 	return as(b, b.Binary(hlo.Multiply, kept, operand(l, 2, d)), l.Dtype)
+}
+
+// metaDropout: (input, p, train), and the default generator after them.
+func metaDropout(c *Call) error {
+	d, sizes, p := c.Dtype(0), c.Dims(0), c.Float(1, 0)
+	if !(p >= 0 && p <= 1) {
+		return Errorf("dropout probability has to be between 0 and 1, but got %s", numberText(p))
+	}
+	if !d.IsFloat() {
+		return fallback(c, "the input is not of a float type")
+	}
+	train := c.IsNone(2) || c.Bool(2)
+	c.draw(shape.Product(sizes), randomFloat(d))
+	scale := 0.0
+	if p < 1 {
+		scale = 1 / (1 - p)
+	}
+	c.Operand(c.Node(0), c.FloatNode(1-p, d), c.FloatNode(scale, d))
+	c.AttrBool(train)
+	n := c.Many()
+	c.Return(c.Element(n, 0, d, sizes))
+	c.Return(c.Element(n, 1, dtype.Bool, sizes))
+	return nil
+}
+
+func lowerDropout(l *ir.Lowering) []hlo.Value {
+	b, x := l.B, l.In(2)
+	dims := x.Dims()
+	if !l.Bool() || shape.Product(dims) == 0 {
+		return []hlo.Value{x, b.Full(dtype.Bool, 1, dims...)}
+	}
+	d := x.Dtype().OpMath()
+	wide := randomFloat(d)
+	words := randomWords(b, l.In(0), l.In(1), wordType(wide), shape.Product(dims))
+	u := b.Reshape(unit(b, words, mantissaBits(wide), wide), dims)
+	keep := b.Compare("LT", u, b.BroadcastTo(as(b, l.In(3), wide), dims))
+	kept := b.Binary(hlo.Multiply, as(b, x, d), as(b, keep, d))
+	kept = b.Binary(hlo.Multiply, kept, b.BroadcastTo(as(b, l.In(4), d), dims))
+	return []hlo.Value{as(b, kept, x.Dtype()), keep}
 }

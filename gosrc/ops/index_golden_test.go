@@ -126,6 +126,7 @@ func TestGoldenRandom(t *testing.T) {
 		{Row: "multinomial", Args: []Argument{x, intArg(1), boolArg(false), g}},
 		{Name: "multinomial without replacement", Row: "multinomial", Args: []Argument{x, intArg(2), boolArg(false), g}},
 		{Name: "multinomial with replacement", Row: "multinomial", Args: []Argument{x, intArg(8), boolArg(true), g}},
+		{Row: "native_dropout", Args: []Argument{half, floatArg(0.25), boolArg(true), g}},
 		{Row: "native_dropout_backward", Args: []Argument{half, tensorOf(dtype.Bool, 4), floatArg(2)}},
 	})
 }
