@@ -7,7 +7,8 @@ import (
 	"xla_go/gosrc/shape"
 )
 
-// Unary applies op to each element.
+// Unary applies op to each element. XLA has no Abs and no Sign of
+// unsigned types; here they are x and min(x, 1).
 func (b *Builder) Unary(op Opcode, x Value) Value {
 	if !b.ok(op, x) {
 		return Value{}
@@ -17,11 +18,21 @@ func (b *Builder) Unary(op Opcode, x Value) Value {
 	want := ""
 	switch op {
 	case Abs:
+		if d.IsUnsigned() {
+			return x
+		}
 		s.Dtype = d.Real()
 		if d == dtype.Bool {
 			want = "a number"
 		}
-	case Negate, Sign:
+	case Negate:
+		if d == dtype.Bool {
+			want = "a number"
+		}
+	case Sign:
+		if d.IsUnsigned() {
+			return b.Binary(Minimum, x, b.FullInt(d, 1, s.Dims...))
+		}
 		if d == dtype.Bool {
 			want = "a number"
 		}
@@ -238,8 +249,8 @@ func (b *Builder) BitcastConvert(x Value, d dtype.Dtype) Value {
 	if d.Size() == 0 || from.Size() == 0 || from == dtype.Bool || d == dtype.Bool {
 		return b.fail(opBitcastConvert, "expected numbers, got %v to %v", x.n.shape, d)
 	}
-	if from.IsComplex() != d.IsComplex() {
-		return b.fail(opBitcastConvert, "expected both or neither to be complex, got %v to %v", x.n.shape, d)
+	if from.IsComplex() || d.IsComplex() { // XLA:CPU aborts the process on c64 to c128
+		return b.fail(opBitcastConvert, "expected real types, got %v to %v; take real and imaginary parts apart", x.n.shape, d)
 	}
 	dims := x.n.shape.Dims
 	switch a, z := from.Size(), d.Size(); {
