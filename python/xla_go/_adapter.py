@@ -168,7 +168,9 @@ def _version_pair(version: str) -> tuple[int, int]:
 def _check_torch_version(version: str) -> None:
     if _version_pair(version) < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
-        raise ImportError(f"xla_go: expected torch {oldest} or newer, got torch {version}; pip install 'torch>={oldest}'")
+        raise ImportError(
+            f"xla_go: expected torch {oldest} or newer, got torch {version}; pip install 'torch>={oldest}'"
+        )
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -215,10 +217,16 @@ def _cached_build() -> Path:
         lock = _locked(directory / "lock")
         with lock:
             if not output.exists():
-                print(f"xla_go: building the adapter for torch {torch.__version__} (once, about 20 s) in {directory}", file=sys.stderr, flush=True)
+                print(
+                    f"xla_go: building the adapter for torch {torch.__version__} (once, about 20 s) in {directory}",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 build(output)
     except OSError as error:
-        raise ImportError(f"xla_go: cannot build the adapter in {directory}: {error}; set XLA_GO_CACHE_DIR to a directory that can be written") from error
+        raise ImportError(
+            f"xla_go: cannot build the adapter in {directory}: {error}; set XLA_GO_CACHE_DIR to a directory that can be written"
+        ) from error
     return output
 
 
@@ -245,7 +253,9 @@ def _boundary_headers() -> list[Path]:
         candidates = [SOURCE_DIRECTORY / name, CHECKOUT_HEADERS / name]
         path = next((candidate for candidate in candidates if candidate.exists()), None)
         if path is None:
-            raise ImportError(f"xla_go: the header {name} of the adapter is missing from {SOURCE_DIRECTORY}; install xla_go again")
+            raise ImportError(
+                f"xla_go: the header {name} of the adapter is missing from {SOURCE_DIRECTORY}; install xla_go again"
+            )
         found.append(path)
     return found
 
@@ -269,7 +279,9 @@ def _compiler(torch_version: str) -> list[str]:
 
 def _check_python_headers() -> None:
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
-        raise ImportError("xla_go: Python.h is not found, which building the adapter needs; install Python's headers (apt install python3-dev, dnf install python3-devel)")
+        raise ImportError(
+            "xla_go: Python.h is not found, which building the adapter needs; install Python's headers (apt install python3-dev, dnf install python3-devel)"
+        )
 
 
 def compile_flags(torch_version: str) -> list[str]:
@@ -309,7 +321,9 @@ def _autocast_lists(torch_directory: Path) -> str:
     for name in AUTOCAST_LISTS:
         match = re.search(rf"^#define AT_FORALL_{name}\(_\)(?:.*\\\n)+.*\n", text, re.MULTILINE)
         if match is None:
-            raise ImportError(f"xla_go: the list AT_FORALL_{name} is not found in {header}; this torch is not supported yet")
+            raise ImportError(
+                f"xla_go: the list AT_FORALL_{name} is not found in {header}; this torch is not supported yet"
+            )
         lists.append(match.group(0))
     return "\n".join(lists)
 
@@ -321,7 +335,9 @@ def _compile(command: list[str], log: Path) -> None:
     log.write_text(shlex.join(command) + "\n\n" + result.stdout)
     errors = [line for line in result.stdout.splitlines() if "error" in line] or result.stdout.splitlines()
     last = "\n".join(errors[-10:])
-    raise ImportError(f"xla_go: building the adapter failed (exit {result.returncode}); the whole output is in {log}; it ends with:\n{last}")
+    raise ImportError(
+        f"xla_go: building the adapter failed (exit {result.returncode}); the whole output is in {log}; it ends with:\n{last}"
+    )
 
 
 def main(arguments: list[str]) -> int:

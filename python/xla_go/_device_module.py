@@ -102,7 +102,9 @@ class device:
         _adapter.loaded().set_current_device(self._index)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         _adapter.loaded().set_current_device(self._previous)
 
 
@@ -180,7 +182,9 @@ def get_rng_state(device: Device = None) -> torch.Tensor:
 def set_rng_state(new_state: torch.Tensor, device: Device = None) -> None:
     """Puts a device's generator into a state that get_rng_state gave."""
     if new_state.dtype != torch.uint8 or new_state.numel() != _STATE_BYTES:
-        raise ValueError(f"set_rng_state(): expected {_STATE_BYTES} elements of uint8, got {new_state.numel()} of {new_state.dtype}")
+        raise ValueError(
+            f"set_rng_state(): expected {_STATE_BYTES} elements of uint8, got {new_state.numel()} of {new_state.dtype}"
+        )
     state = bytes(new_state.cpu().tolist())
     seed = int.from_bytes(state[:8], sys.byteorder)
     offset = int.from_bytes(state[8:], sys.byteorder)

@@ -50,7 +50,9 @@ def _probe(owner: Any, name: str) -> Any:
     found = getattr(owner, name, None)
     if found is None:
         where = getattr(owner, "__name__", repr(owner))
-        raise ImportError(f"xla_go: expected {where}.{name} in torch {torch.__version__}, which it patches; this torch is not supported yet")
+        raise ImportError(
+            f"xla_go: expected {where}.{name} in torch {torch.__version__}, which it patches; this torch is not supported yet"
+        )
     return found
 
 
@@ -113,7 +115,9 @@ def patch_copy() -> None:
     Without __copy__ Python goes through pickling, which leads to the CPU.
     """
     if hasattr(torch.Tensor, "__copy__"):
-        raise ImportError(f"xla_go: expected torch.Tensor without __copy__, got one in torch {torch.__version__}; this torch is not supported yet")
+        raise ImportError(
+            f"xla_go: expected torch.Tensor without __copy__, got one in torch {torch.__version__}; this torch is not supported yet"
+        )
 
     def shallow_copy(self: torch.Tensor) -> Any:
         if self.device.type != DEVICE_TYPE:
@@ -336,7 +340,9 @@ def patch_foreach() -> None:
 class _TorchXlaRefusal(importlib.abc.MetaPathFinder):
     """Turns an import of an installed torch_xla into an ImportError: it would abort the process."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in FOREIGN_MODULES or fullname in sys.modules:
             return None
         if importlib.machinery.PathFinder.find_spec(fullname, path) is None:

@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "errors.h"
+#include "fallback.h"
 #include "frame.h"
 #include "generator.h"
 #include "runtime.h"
@@ -118,7 +119,7 @@ class RowKernel final : public c10::OperatorKernel {
     return form != RowForm::out || !schema.returns().empty();
   }
 
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const xla_go_table& table = enter();
     drain_long_batch();
     calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -130,21 +131,33 @@ class RowKernel final : public c10::OperatorKernel {
     xla_go_call& call = frame.call;
     call.op = row_;
     call.argument_count = static_cast<int32_t>(argument_count_);
+    call.default_dtype = static_cast<int32_t>(c10::get_default_dtype_as_scalartype());
     if (C10_UNLIKELY(appends_generator_)) {
       append_generator(frame, device);
     }
     if (form_ == RowForm::in_place) {
-      run_in_place(table, frame, values);
-      torch::jit::drop(*stack, argument_count_ - return_count_);
+      prepare_in_place(frame, values);
+    } else {
+      prepare_outputs(call, device);
+    }
+    if (C10_UNLIKELY(table.op(&call) != 0)) {
+      if (call.error.python_kind != static_cast<int32_t>(PythonKind::cpu_fallback)) {
+        throw_error(call.error);
+      }
+      fall_back(op, stack);
       return;
     }
-    prepare_outputs(call, device);
-    call.in_place = 0;
-    run(table, call);
-    if (form_ == RowForm::out) {
-      finish_out(call, values, *stack);
-    } else {
-      finish(call, *stack);
+    switch (form_) {
+      case RowForm::functional:
+        finish(call, *stack);
+        break;
+      case RowForm::in_place:
+        // Argument 0 is the result.
+        torch::jit::drop(*stack, argument_count_ - return_count_);
+        break;
+      case RowForm::out:
+        finish_out(call, values, *stack);
+        break;
     }
   }
 
@@ -158,13 +171,7 @@ class RowKernel final : public c10::OperatorKernel {
     frame.call.argument_count += 1;
   }
 
-  static void run(const xla_go_table& table, xla_go_call& call) {
-    if (C10_UNLIKELY(table.op(&call) != 0)) {
-      throw_error(call.error);
-    }
-  }
-
-  void run_in_place(const xla_go_table& table, Frame& frame, const c10::IValue* values) {
+  void prepare_in_place(Frame& frame, const c10::IValue* values) const {
     if (C10_UNLIKELY(frame.arguments[0].tag != XLA_GO_TENSOR)) {
       throw_mixed_devices(c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(0)),
                           values[0].toTensor().device());
@@ -172,12 +179,12 @@ class RowKernel final : public c10::OperatorKernel {
     check_written_overlap(frame, values, argument_count_);
     frame.call.output_count = 0;
     frame.call.in_place = 1;
-    run(table, frame.call);
   }
 
   // Fresh handles for the results; those of a call that failed are used again.
   void prepare_outputs(xla_go_call& call, int device) const {
     call.output_count = static_cast<int32_t>(return_count_);
+    call.in_place = 0;
     for (size_t i = 0; i < return_count_; ++i) {
       xla_go_output& output = call.outputs[i];
       if (output.storage == nullptr) {

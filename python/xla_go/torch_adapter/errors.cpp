@@ -27,6 +27,7 @@ class TypedError final : public torch::PyTorchError {
       case PythonKind::value_error:
         return PyExc_ValueError;
       case PythonKind::not_implemented_error:
+      case PythonKind::cpu_fallback:
         return PyExc_NotImplementedError;
       case PythonKind::runtime_error:
         return PyExc_RuntimeError;

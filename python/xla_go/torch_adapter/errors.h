@@ -18,6 +18,7 @@ enum class PythonKind : int {
   value_error = 3,
   not_implemented_error = 4,
   runtime_error = 5,
+  cpu_fallback = 6,  // no exception: the row cannot express the call, torch's CPU kernel can
 };
 
 // Throws the exception for a failed call of the runtime.

@@ -73,6 +73,8 @@ void check_devices(const c10::FunctionSchema& schema, const torch::jit::Stack& s
   }
 }
 
+}  // namespace
+
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const xla_go_table& table = enter();
   const c10::FunctionSchema& schema = op.schema();
@@ -90,8 +92,6 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   table.count(schema.name().c_str(), 1);
   at::native::cpu_fallback(op, stack);
 }
-
-}  // namespace
 
 int register_composites(torch::Library& library) {
   int registered = 0;

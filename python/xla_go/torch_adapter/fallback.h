@@ -16,6 +16,9 @@ int register_composites(torch::Library& library);
 // always raise: a copy in its place would lose later writes.
 void register_fallback(torch::Library& library);
 
+// Runs one call that way: for a row that says that it cannot express the call.
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
 enum class FallbackMode { cpu, error };
 void set_fallback_mode(FallbackMode mode);
 FallbackMode fallback_mode();
