@@ -323,7 +323,7 @@ func (b *Buffer) Lend() (address uintptr, ready bool, err error) {
 			return 0, true, err
 		}
 		if a := b.address.Load(); a != 0 {
-			return a, true, b.reference(C.FN_Buffer_IncreaseExternalReferenceCount, h)
+			return a, true, b.reference(h, true)
 		}
 	}
 	poll := C.xg_buffer_lend(b.client.plugin.api, h)
@@ -347,14 +347,36 @@ func (b *Buffer) Return() error {
 	if err != nil {
 		return err
 	}
-	return b.reference(C.FN_Buffer_DecreaseExternalReferenceCount, h)
+	return b.reference(h, false)
 }
 
-func (b *Buffer) reference(function C.int, h *C.PJRT_Buffer) error {
-	args := C.PJRT_Buffer_IncreaseExternalReferenceCount_Args{struct_size: C.S_PJRT_Buffer_IncreaseExternalReferenceCount_Args, buffer: h}
-	err := b.client.plugin.call(function, unsafe.Pointer(&args))
+func (b *Buffer) reference(h *C.PJRT_Buffer, up bool) error {
+	err := b.client.plugin.check(C.xg_buffer_reference(b.client.plugin.api, h, C.bool(up)))
 	runtime.KeepAlive(b)
 	return err
+}
+
+// Read copies a value out of memory that the CPU can read, as it lies there, and waits for it.
+// One crossing where the value is ready. BLOCKING.
+func (b *Buffer) Read(dst []byte) error {
+	if len(dst) == 0 {
+		return b.Await()
+	}
+	for {
+		h, err := b.handle()
+		if err != nil {
+			return err
+		}
+		poll := C.xg_buffer_read(b.client.plugin.api, h, unsafe.Pointer(&dst[0]), C.size_t(len(dst)))
+		err = b.client.plugin.check(poll.result)
+		runtime.KeepAlive(b)
+		if err != nil || bool(poll.ready) {
+			return err
+		}
+		if err := b.Await(); err != nil {
+			return err
+		}
+	}
 }
 
 // ToHost copies the value to host memory, dense and row-major, and waits for it. BLOCKING.

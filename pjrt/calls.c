@@ -137,22 +137,32 @@ xg_poll_result xg_buffer_poll(const PJRT_Api *api, PJRT_Buffer *buffer, bool add
   return poll;
 }
 
+xg_result xg_buffer_reference(const PJRT_Api *api, PJRT_Buffer *buffer, bool up) {
+  PJRT_Buffer_IncreaseExternalReferenceCount_Args args = {
+      .struct_size = S_PJRT_Buffer_IncreaseExternalReferenceCount_Args, .buffer = buffer};
+  return xg_call(api, up ? FN_Buffer_IncreaseExternalReferenceCount : FN_Buffer_DecreaseExternalReferenceCount, &args);
+}
+
 xg_poll_result xg_buffer_lend(const PJRT_Api *api, PJRT_Buffer *buffer) {
   xg_poll_result poll = xg_buffer_poll(api, buffer, false);
   if (!poll.ready || failed(poll.result)) return poll;
-  PJRT_Buffer_IncreaseExternalReferenceCount_Args up = {
-      .struct_size = S_PJRT_Buffer_IncreaseExternalReferenceCount_Args, .buffer = buffer};
-  poll.result = xg_call(api, FN_Buffer_IncreaseExternalReferenceCount, &up);
+  poll.result = xg_buffer_reference(api, buffer, true);
   if (failed(poll.result)) return poll;
   PJRT_Buffer_UnsafePointer_Args pointer = {.struct_size = S_PJRT_Buffer_UnsafePointer_Args, .buffer = buffer};
   poll.result = xg_call(api, FN_Buffer_UnsafePointer, &pointer);
   poll.address = pointer.buffer_pointer;
   if (failed(poll.result)) {
-    PJRT_Buffer_DecreaseExternalReferenceCount_Args down = {
-        .struct_size = S_PJRT_Buffer_DecreaseExternalReferenceCount_Args, .buffer = buffer};
-    xg_result r = xg_call(api, FN_Buffer_DecreaseExternalReferenceCount, &down);
+    xg_result r = xg_buffer_reference(api, buffer, false);
     if (r.error != NULL) xg_error_destroy(api, r.error);
   }
+  return poll;
+}
+
+xg_poll_result xg_buffer_read(const PJRT_Api *api, PJRT_Buffer *buffer, void *dst, size_t size) {
+  xg_poll_result poll = xg_buffer_lend(api, buffer);
+  if (!poll.ready || failed(poll.result)) return poll;
+  memcpy(dst, (const void *)poll.address, size);
+  poll.result = xg_buffer_reference(api, buffer, false);
   return poll;
 }
 

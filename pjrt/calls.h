@@ -44,6 +44,13 @@ xg_poll_result xg_buffer_poll(const PJRT_Api *api, PJRT_Buffer *buffer, bool add
 // As xg_buffer_poll with the address, and takes an external reference where the value is ready.
 xg_poll_result xg_buffer_lend(const PJRT_Api *api, PJRT_Buffer *buffer);
 
+// Takes (up) or gives back an external reference.
+xg_result xg_buffer_reference(const PJRT_Api *api, PJRT_Buffer *buffer, bool up);
+
+// Copies size bytes of a value out of memory that the CPU can read, holding an external reference
+// meanwhile. Copies nothing where the value is not ready.
+xg_poll_result xg_buffer_read(const PJRT_Api *api, PJRT_Buffer *buffer, void *dst, size_t size);
+
 // Waits for a buffer; the error is the one that the value failed with.
 xg_result xg_buffer_await(const PJRT_Api *api, PJRT_Buffer *buffer);
 

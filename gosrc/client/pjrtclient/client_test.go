@@ -43,3 +43,7 @@ var oneDevice = map[string]any{"cpu_device_count": int64(1)}
 func TestConformance(t *testing.T) {
 	clienttest.RunAll(t, func(t *testing.T) client.Client { return newClient(t, oneDevice) })
 }
+
+func TestShardedConformance(t *testing.T) {
+	clienttest.RunSharded(t, func(t *testing.T) client.Client { return newClient(t, map[string]any{"cpu_device_count": int64(4)}) })
+}

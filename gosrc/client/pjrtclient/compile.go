@@ -30,6 +30,7 @@ type computation struct {
 	parameters      []shape.Shape // nil where unknown
 	results         []shape.Shape
 	outputShardings []*client.Sharding
+	donors          []int          // flat parameters that a run may consume
 	rowMajor        []atomic.Int32 // of each output, learned at the first run
 	holders         atomic.Int32   // the owner and the calls that use it
 	closed          atomic.Bool
@@ -150,7 +151,7 @@ func (c *Client) compile(instance *client.CompileInstance) (*computation, error)
 		if err != nil {
 			return nil, err
 		}
-		k.parameters, k.results = flat(m.parameters...), flat(m.result)
+		k.parameters, k.results, k.donors = flat(m.parameters...), flat(m.result), m.donors
 		if k.name == "" {
 			k.name = m.name
 		}
@@ -226,7 +227,7 @@ func (k *computation) learn(optimized []byte, n int) error {
 	}
 	if !k.isSharded {
 		if k.parameters == nil {
-			k.parameters = flat(m.parameters...)
+			k.parameters, k.donors = flat(m.parameters...), m.donors
 		}
 		return nil
 	}

@@ -13,12 +13,14 @@ import (
 // memory is device memory shared by its holders: every Data of it, and every call that uses it.
 // It is one buffer, or the memories of all shards.
 type memory struct {
-	holders  atomic.Int32
-	buffer   *pjrt.Buffer // nil where shards are set
-	device   *device
-	shards   []*memory
-	rowMajor atomic.Int32  // unknown, row-major, other
-	learned  *atomic.Int32 // the same for all values of one program's output; nil where not of a program
+	holders    atomic.Int32
+	buffer     *pjrt.Buffer // nil where shards are set
+	device     *device
+	shards     []*memory
+	partitions []int         // of each shard: its number in the sharding
+	suspect    atomic.Bool   // was an argument of a run that may consume it
+	rowMajor   atomic.Int32  // unknown, row-major, other
+	learned    *atomic.Int32 // the same for all values of one program's output; nil where not of a program
 }
 
 const (
@@ -305,7 +307,7 @@ func (c *Client) WrapDataShards(shards []client.Data, name string, s shape.Shape
 			whole.release()
 			return nil, status.Annotate(err, "WrapDataShards(): shard %d", i)
 		}
-		whole.shards = append(whole.shards, m)
+		whole.shards, whole.partitions = append(whole.shards, m), append(whole.partitions, m.device.ordinal)
 	}
 	return c.newSharded(whole, s, sharding), nil
 }

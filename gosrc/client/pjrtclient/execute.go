@@ -79,6 +79,7 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 		on.work.finish()
 		return nil, status.Annotate(k.explain(arguments, err), "ExecuteComputation(): %s", k.name)
 	}
+	k.suspect(s.memories)
 	timer := executeTime
 	if options.EagerMode {
 		timer = eagerExecuteTime
@@ -147,11 +148,28 @@ func (c *Client) argument(k *computation, a client.Data, on *device, i int) (*me
 		m.release()
 		return nil, status.Errorf(status.InvalidArgument, "expected data on %s, got %s", on.name, d)
 	}
+	if m.suspect.Load() && !m.alive() {
+		m.release()
+		return nil, d.gone()
+	}
 	return m, nil
 }
 
 func sameShape(a, b *shape.Shape) bool {
 	return a.Dtype == b.Dtype && slices.Equal(a.Dims, b.Dims)
+}
+
+// suspect marks what a run may have consumed, so that a later use asks the plugin first: a plugin
+// may log, or do worse, when it is given a buffer that is gone.
+func (k *computation) suspect(arguments []*memory) {
+	for _, i := range k.donors {
+		if i < len(arguments) {
+			arguments[i].suspect.Store(true)
+			for _, s := range arguments[i].shards {
+				s.suspect.Store(true)
+			}
+		}
+	}
 }
 
 // explain names the argument whose memory was donated before, if that is why a run failed.
@@ -219,6 +237,7 @@ func (c *Client) ExecuteReplicated(computed client.Computation, arguments []clie
 		c.sharded.finish()
 		return nil, status.Annotate(k.explain(arguments, err), "ExecuteReplicated(): %s", k.name)
 	}
+	k.suspect(s.memories)
 	c.watchAll(events, func() {
 		executeReplicatedTime.Observe(time.Since(start))
 		c.sharded.finish()
@@ -284,6 +303,9 @@ func (c *Client) shardedArgument(k *computation, s *scratch, a client.Data, orde
 		return err
 	}
 	s.memories = append(s.memories, m)
+	if m.suspect.Load() && !m.alive() {
+		return d.gone()
+	}
 	shards := m.shards
 	if m.buffer != nil {
 		shards = []*memory{m}
@@ -310,12 +332,12 @@ func (c *Client) shardedOutputs(k *computation, buffers []*pjrt.Buffer, order []
 	running := k.executable.AddressableDevices()
 	result := make([]client.Data, n)
 	for i := range result {
-		whole := &memory{shards: make([]*memory, len(order))}
+		whole := &memory{shards: make([]*memory, len(order)), partitions: make([]int, len(order))}
 		whole.holders.Store(1)
 		for place, to := range order {
 			m := &memory{buffer: buffers[place*n+i], device: c.byDevice[running[place]], learned: &k.rowMajor[i]}
 			m.holders.Store(1)
-			whole.shards[to] = m
+			whole.shards[to], whole.partitions[to] = m, slices.Index(k.devices, m.device)
 		}
 		sharding := manual
 		if k.outputShardings != nil {

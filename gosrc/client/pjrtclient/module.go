@@ -3,7 +3,6 @@ package pjrtclient
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
 )
@@ -15,6 +14,8 @@ type module struct {
 	result     shape.Shape
 	// outputSharding is the OpSharding of the result, nil where there is none.
 	outputSharding []byte
+	// donors are the flat parameters whose buffers a run may consume.
+	donors []int
 }
 
 // parseModule reads the name, the entry computation's shape and the output sharding of a
@@ -38,6 +39,10 @@ func parseModule(proto []byte) (*module, error) {
 				}
 				return err
 			})
+		case 8: // input_output_alias
+			return m.addDonors(bytes, 2, 3)
+		case 18: // buffer_donor
+			return m.addDonors(bytes, 1, 2)
 		case 12: // spmd_output_sharding
 			m.outputSharding = bytes
 		}
@@ -47,6 +52,27 @@ func parseModule(proto []byte) (*module, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// addDonors reads a list of entries that name a parameter and, of a tuple parameter, an element.
+func (m *module) addDonors(list []byte, parameterField, indexField protowire.Number) error {
+	return eachField(list, func(_ protowire.Number, _ uint64, entry []byte) error {
+		parameter, index := 0, []int64(nil)
+		err := eachField(entry, func(field protowire.Number, number uint64, bytes []byte) error {
+			switch field {
+			case parameterField:
+				parameter = int(number)
+			case indexField:
+				index = int64s(index, number, bytes)
+			}
+			return nil
+		})
+		if len(index) > 0 { // a tuple is the only parameter
+			parameter += int(index[0])
+		}
+		m.donors = append(m.donors, parameter)
+		return err
+	})
 }
 
 // parseShape reads a ShapeProto.
@@ -79,39 +105,4 @@ func flat(shapes ...shape.Shape) []shape.Shape {
 		}
 	}
 	return result
-}
-
-// Kinds of OpSharding.
-const (
-	shardingReplicated = 0
-	shardingMaximal    = 1
-	shardingTuple      = 2
-	shardingOther      = 3
-	shardingManual     = 4
-	shardingUnknown    = 5
-)
-
-// splitSharding gives one sharding for each of n results.
-func splitSharding(proto []byte, n int) ([]*client.Sharding, error) {
-	kind, elements := uint64(shardingReplicated), []*client.Sharding(nil)
-	err := eachField(proto, func(field protowire.Number, number uint64, bytes []byte) error {
-		switch field {
-		case 1: // type
-			kind = number
-		case 5: // tuple_shardings
-			elements = append(elements, &client.Sharding{OpSharding: bytes})
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if kind == shardingTuple && len(elements) == n {
-		return elements, nil
-	}
-	one := &client.Sharding{OpSharding: proto}
-	for range n {
-		elements = append(elements, one)
-	}
-	return elements[len(elements)-n:], nil
 }

@@ -20,6 +20,7 @@ const (
 	fieldIsSharded       = 5
 	fieldIsTupled        = 6
 	fieldSerializedShard = 7 // one OpSharding for each result
+	fieldDonors          = 8
 )
 
 func appendHeader(k *computation, body []byte) []byte {
@@ -36,6 +37,9 @@ func appendHeader(k *computation, body []byte) []byte {
 		for _, s := range k.outputShardings {
 			out = appendMessage(out, fieldSerializedShard, s.OpSharding)
 		}
+	}
+	for _, d := range k.donors {
+		out = appendVarint(out, fieldDonors, int64(d))
 	}
 	if k.isTupled {
 		out = appendVarint(out, fieldIsTupled, 1)
@@ -67,6 +71,8 @@ func readHeader(serialized []byte) (*computation, *client.CompileInstance, []byt
 			k.isSharded, instance.IsSharded = number != 0, number != 0
 		case fieldIsTupled:
 			k.isTupled, instance.ParameterIsTupledArguments = number != 0, number != 0
+		case fieldDonors:
+			k.donors = append(k.donors, int(number))
 		case fieldSerializedShard:
 			k.outputShardings = append(k.outputShardings, &client.Sharding{OpSharding: append([]byte(nil), bytes...)})
 		}

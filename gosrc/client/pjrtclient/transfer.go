@@ -257,12 +257,7 @@ func (c *Client) readBuffer(m *memory, into []byte, rank int) error {
 	if !c.onHost || !c.isRowMajor(m) {
 		return m.buffer.ToHost(into, rank)
 	}
-	address, err := lend(m.buffer)
-	if err != nil {
-		return err
-	}
-	pjrt.ReadAddress(address, into)
-	return m.buffer.Return()
+	return m.buffer.Read(into)
 }
 
 // lend waits for the value and takes an external reference. BLOCKING.
