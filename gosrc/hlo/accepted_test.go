@@ -53,6 +53,7 @@ func TestEveryAcceptedTypeCompiles(t *testing.T) {
 			add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
 				return b.Dot(x, x, hlo.DotDims{LHSContracting: []int64{1}, RHSContracting: []int64{0}})
 			})
+			larger(add, d)
 			input := array{shape.Make(d, 2, 2), make([]byte, 4*d.Size())}
 			out := run(t, func(b builder, p params) []hlo.Value {
 				var out []hlo.Value
@@ -66,4 +67,44 @@ func TestEveryAcceptedTypeCompiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// larger adds the operations on more than single elements.
+func larger(add func(func(b *hlo.Builder, x hlo.Value) hlo.Value), d dtype.Dtype) {
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
+		c := nchw(1)
+		return b.Convolution(b.Reshape(x, []int64{1, 2, 2}), b.Reshape(x, []int64{1, 2, 2}), c)
+	})
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
+		return b.ReduceWindow(x, b.Scalar(d, 0), hlo.Window{Size: []int64{2, 1}}, hlo.Add)
+	})
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
+		return b.SelectAndScatter(x, b.Full(d, 1, 1, 2), b.Scalar(d, 0), hlo.Window{Size: []int64{2, 1}}, "GE", hlo.Add)
+	})
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
+		less := b.Computation("less", func(sub *hlo.Builder) {
+			a, z := sub.Parameter(shape.Make(d), ""), sub.Parameter(shape.Make(d), "")
+			sub.Return(sub.CompareTotalOrder("LT", a, z))
+		})
+		return b.Sort([]hlo.Value{x}, 1, true, less)[0]
+	})
+	rows := hlo.GatherDims{OffsetDims: []int64{1}, CollapsedSliceDims: []int64{0}, StartIndexMap: []int64{0}, IndexVectorDim: 1, SliceSizes: []int64{1, 2}}
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value { return b.Gather(x, b.FullInt(dtype.S32, 1, 2), rows) })
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
+		return b.Scatter([]hlo.Value{x}, b.FullInt(dtype.S32, 1, 2), []hlo.Value{x}, hlo.ScatterDims{UpdateWindowDims: []int64{1},
+			InsertedWindowDims: []int64{0}, ScatterDimsToOperandDims: []int64{0}, IndexVectorDim: 1}, b.ScalarComputation(hlo.Add, d))[0]
+	})
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
+		return b.Pad(x, b.Scalar(d, 1), []int64{1, 0}, nil, []int64{0, 1})
+	})
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value { return b.Cholesky(x, true) })
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value { return b.TriangularSolve(x, x, true, true, false, "C") })
+	for _, kind := range []string{"FFT", "RFFT"} {
+		add(func(b *hlo.Builder, x hlo.Value) hlo.Value { return b.Fft(x, kind, []int64{2}) })
+	}
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value {
+		_, bits := b.RngBitGenerator(hlo.RngPhilox, b.FullInt(dtype.U64, 1, 3), shape.Make(d, 2, 2))
+		return bits
+	})
+	add(func(b *hlo.Builder, x hlo.Value) hlo.Value { return b.ReducePrecision(x, 4, 3) })
 }

@@ -98,6 +98,11 @@ var errorCases = []struct {
 		"convolution(): expected dimension numbers that name each of 2 dimensions once, got [0 0]"},
 	{func(o operands) { o.b.RngBitGenerator(hlo.RngThreeFry, o.state, shape.Make(dtype.U32, 2)) },
 		"rng-bit-generator(): expected a state u64[2] (or u64[3] of RngPhilox), got u64[4]"},
+	{func(o operands) {
+		o.b.RngBitGenerator(hlo.RngPhilox, o.b.FullInt(dtype.U64, 0, 3), shape.Make(dtype.S32, 2))
+	}, "rng-bit-generator(): expected an unsigned integer shape, got s32[2]"},
+	{func(o operands) { o.b.BitcastConvert(o.c, dtype.F32) },
+		"bitcast-convert(): expected real types, got c64[2] to f32; take real and imaginary parts apart"},
 	{func(o operands) { o.b.Cholesky(o.x, true) }, "cholesky(): expected floating-point or complex square matrices, got f32[2,3]"},
 	{func(o operands) { o.b.TriangularSolve(o.matrices, o.matrices, true, true, false, "X") },
 		`triangular-solve(): expected N, T or C, got "X"`},
