@@ -45,6 +45,7 @@ func RunAll(t *testing.T, newClient func(t *testing.T) client.Client) {
 		{"OptimizedHLO", optimized},
 		{"EnvironmentHash", environmentHash},
 		{"NaNIsKept", nanIsKept},
+		{"OutOfMemory", outOfMemory},
 		{"Closed", closed},
 	}
 	for _, test := range cases {
