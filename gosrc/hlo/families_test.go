@@ -254,6 +254,7 @@ func randomFamily(b *hlo.Builder) []hlo.Value {
 	add := func(state, bits hlo.Value) { out = append(out, state, bits) }
 	add(b.RngBitGenerator(hlo.RngThreeFry, two, shape.Make(dtype.U32, 3, 2)))
 	add(b.RngBitGenerator(hlo.RngPhilox, three, shape.Make(dtype.U64, 5)))
+	add(b.RngBitGenerator(hlo.RngPhilox, two, shape.Make(dtype.U32, 5)))
 	add(b.RngBitGenerator(hlo.RngDefault, two, shape.Make(dtype.U8, 5)))
 	add(b.RngBitGenerator(hlo.RngThreeFry, two, shape.Make(dtype.U32, 0, 2)))
 	return out

@@ -1,14 +1,14 @@
-#!/usr/bin/env bash
+#!/bin/sh
 # Writes the Go code of the .proto files beside this script. Needs Go and Python; both
 # generators are pinned and live in a temporary directory, so nothing is installed.
-set -euo pipefail
+set -eu
 
 protoc_gen_go_version=v1.36.11
 grpcio_tools_version=1.85.1
 
-directory=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+directory=$(cd "$(dirname "$0")" && pwd)
 tools=$(mktemp -d)
-trap 'rm -rf "$tools"' EXIT
+trap 'rm -rf "$tools"' EXIT INT TERM
 
 GOBIN="$tools" go install "google.golang.org/protobuf/cmd/protoc-gen-go@$protoc_gen_go_version"
 python3 -m venv "$tools/venv"
