@@ -111,6 +111,8 @@ typedef struct xla_go_output {
 // arguments included. For an in-place name (aten::add_) Go writes into argument 0 and outputs[]
 // is not used. For an out= name the adapter calls the functional row's number, then resizes the
 // out tensors and calls `copy` into them.
+// A random operator whose schema has no generator (native_dropout) gets the default one as one
+// argument more, after those of the schema.
 typedef struct xla_go_call {
   int32_t op;
   int32_t argument_count;
