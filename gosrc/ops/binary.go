@@ -125,24 +125,30 @@ func metaFrexp(c *Call) error {
 	return nil
 }
 
-// lowerFrexp takes the exponent from the bits, after scaling subnormal numbers up.
+// lowerFrexp takes the exponent from the bits. A subnormal number is a whole multiple of the
+// smallest one: that multiple, as a float, has the bits to read. No arithmetic is done on
+// subnormal floats, which a device may flush to zero.
 func lowerFrexp(l *ir.Lowering) []hlo.Value {
 	e, d := elementwise{l.B}, l.In(0).Dtype()
 	x := as(l.B, l.In(0), d.OpMath())
-	mantissaBits, bias, scale := 23., 126., 32.
+	mantissaBits, bias := int64(23), int64(126)
 	if x.Dtype() == dtype.F64 {
-		mantissaBits, bias, scale = 52, 1022, 64
+		mantissaBits, bias = 52, 1022
 	}
-	subnormal := e.less(e.abs(x), e.number(x, math.Ldexp(1, 1-int(bias))))
-	scaled := e.Select(subnormal, e.scale(x, math.Ldexp(1, int(scale))), x)
-	bits := e.BitcastConvert(scaled, bitsType(x.Dtype()))
-	field := e.FullInt(bits.Dtype(), int64(2*bias+3)<<int(mantissaBits), bits.Dims()...)
-	exponent := e.Binary(hlo.ShiftRightLogical, e.and(bits, field), e.number(bits, mantissaBits))
-	exponent = e.addNumber(exponent, -bias)
-	exponent = e.Select(subnormal, e.addNumber(exponent, -scale), exponent)
-	half := e.FullInt(bits.Dtype(), int64(bias)<<int(mantissaBits), bits.Dims()...)
-	mantissa := e.BitcastConvert(e.or(e.and(bits, e.not(field)), half), x.Dtype())
-	plain := e.or(e.isZero(x), e.not(e.Unary(hlo.IsFinite, x)))
+	integer := bitsType(x.Dtype())
+	constant := func(v int64) hlo.Value { return e.FullInt(integer, v, l.In(0).Dims()...) }
+	bits := e.BitcastConvert(x, integer)
+	sign := e.lowestBits(bits)
+	size := e.and(bits, e.not(sign))
+	subnormal := e.less(size, constant(1<<mantissaBits))
+	multiple := e.BitcastConvert(e.Convert(size, x.Dtype()), integer)
+	normal := e.Select(subnormal, multiple, size)
+	exponent := e.Binary(hlo.ShiftRightLogical, normal, constant(mantissaBits))
+	lowest := bias + mantissaBits - 1
+	exponent = e.sub(exponent, e.Select(subnormal, constant(bias+lowest), constant(bias)))
+	mantissa := e.or(e.and(normal, constant(1<<mantissaBits-1)), constant(bias<<mantissaBits))
+	mantissa = e.BitcastConvert(e.or(mantissa, e.and(bits, sign)), x.Dtype())
+	plain := e.or(e.isZero(size), e.atLeast(size, constant((2*bias+3)<<mantissaBits)))
 	mantissa = e.Select(plain, x, mantissa)
 	exponent = e.Select(plain, e.zero(exponent), exponent)
 	return []hlo.Value{as(l.B, mantissa, d), as(l.B, exponent, dtype.S32)}
