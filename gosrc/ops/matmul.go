@@ -33,13 +33,11 @@ var (
 	batchSum     = hlo.DotDims{LHSContracting: []int64{0, 2}, RHSContracting: []int64{0, 1}}
 )
 
-// dotProduct contracts x with y and gives the sum in the op-math type, so that 16-bit products
-// accumulate in f32.
+// dotProduct contracts x with y and gives the sum in the op-math type. A 16-bit dot is left to
+// XLA as such, because it is what the devices have units for: they accumulate in f32, and XLA
+// drops the rounding between the dot and what is computed from it here.
 func dotProduct(b *hlo.Builder, x, y hlo.Value, dims hlo.DotDims) hlo.Value {
-	if compute := x.Dtype().OpMath(); compute != x.Dtype() {
-		return b.DotWith(x, y, dims, compute, hlo.PrecisionDefault)
-	}
-	return b.Dot(x, y, dims)
+	return as(b, b.Dot(x, y, dims), x.Dtype().OpMath())
 }
 
 // lowerProduct is beta*self + alpha*(x . y); operands are x, y, then those that the meta declared.

@@ -1,0 +1,178 @@
+"""Pooling on device xla, compared with torch's CPU kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from oracle import check, check_error
+
+FLOATS = [torch.float32, torch.float64, torch.bfloat16]
+aten = torch.ops.aten
+
+
+def make(*size: int, dtype: torch.dtype = torch.float32, ties: bool = False) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(size))
+    if ties:
+        return torch.randint(-2, 3, size, generator=generator).to(dtype)
+    return torch.randn(size, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+
+
+MAX_CASES = [
+    dict(kernel_size=2),
+    dict(kernel_size=3, stride=2, padding=1),
+    dict(kernel_size=3, stride=1, padding=1, dilation=2),
+    dict(kernel_size=2, stride=3, ceil_mode=True),
+    dict(kernel_size=3, stride=2, padding=1, ceil_mode=True),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("case", MAX_CASES, ids=str)
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_max_pool(spatial, case, dtype):
+    function = [F.max_pool1d, F.max_pool2d, F.max_pool3d][spatial - 1]
+    for size in [(2, 3), (3,)]:
+        check(lambda x: function(x, return_indices=True, **case), make(*size, *[9, 8, 7][:spatial], dtype=dtype))
+
+
+@pytest.mark.parametrize("case", MAX_CASES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_max_pool_ties_and_types(dtype, case):
+    x = make(2, 9, 8, ties=True).abs().to(dtype) if dtype == torch.uint8 else make(2, 9, 8, ties=True, dtype=dtype)
+    check(lambda x: F.max_pool2d(x, return_indices=True, **case), x)
+
+
+def test_max_pool_nan_and_infinity():
+    x = make(2, 9, 8).detach()
+    x[0, 2, 3] = x[0, 2, 4] = x[1, 0, 0] = float("nan")
+    x[1, 4:, 4:] = -float("inf")
+    x[0, 7, 7] = float("inf")
+    x.requires_grad_()
+    for case in MAX_CASES:
+        check(lambda x, case=case: F.max_pool2d(x, return_indices=True, **case), x)
+    check(lambda x: F.max_pool2d(x, 6, 3, return_indices=True), x)
+    check(lambda x: F.max_pool2d(x, (6, 7), 2, padding=(2, 3), return_indices=True), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_max_pool_large_window(dtype):
+    check(lambda x: F.max_pool2d(x, 7, 3, padding=2, return_indices=True), make(2, 3, 17, 15, dtype=dtype))
+    check(lambda x: F.max_pool2d(x, 6, 2, dilation=2, return_indices=True), make(2, 15, 14, ties=True, dtype=dtype))
+
+
+def test_unpool():
+    def round_trip(x):
+        y, at = F.max_pool2d(x, 2, return_indices=True)
+        return F.max_unpool2d(y, at, 2)
+
+    check(round_trip, make(2, 3, 8, 6))
+
+
+AVG_CASES = [
+    dict(kernel_size=2),
+    dict(kernel_size=3, stride=2, padding=1),
+    dict(kernel_size=3, stride=2, padding=1, count_include_pad=False),
+    dict(kernel_size=3, stride=2, ceil_mode=True),
+    dict(kernel_size=3, stride=2, padding=1, ceil_mode=True),
+    dict(kernel_size=2, stride=3, ceil_mode=True, count_include_pad=False),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("case", AVG_CASES, ids=str)
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_avg_pool(spatial, case, dtype):
+    function = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][spatial - 1]
+    for size in [(2, 3), (3,)]:
+        check(lambda x: function(x, **case), make(*size, *[9, 8, 7][:spatial], dtype=dtype))
+
+
+def test_avg_pool_divisor_and_integers():
+    check(lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=5), make(2, 3, 9, 8))
+    check(lambda x: F.avg_pool3d(x, 2, divisor_override=-3), make(2, 3, 4, 4, 4))
+    check(lambda x: F.avg_pool2d(x, 2), make(2, 6, 6, ties=True, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [1, (2, 3), (4, None), (5, 7), (3, 2), (12, 9)])
+def test_adaptive_2d(size, dtype):
+    for shape in [(2, 3, 8, 6), (3, 7, 5)]:
+        check(lambda x: F.adaptive_avg_pool2d(x, size), make(*shape, dtype=dtype))
+        check(lambda x: F.adaptive_max_pool2d(x, size, return_indices=True), make(*shape, dtype=dtype))
+
+
+@pytest.mark.parametrize("size", [1, 2, (3, 2, 4), (1, None, 5)])
+def test_adaptive_3d(size):
+    check(lambda x: F.adaptive_avg_pool3d(x, size), make(2, 3, 6, 5, 4))
+    check(lambda x: F.adaptive_max_pool3d(x, size, return_indices=True), make(2, 3, 6, 5, 4))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_adaptive_1d(size):
+    check(lambda x: F.adaptive_avg_pool1d(x, size), make(2, 3, 7))
+    check(lambda x: F.adaptive_max_pool1d(x, size, return_indices=True), make(2, 3, 7))
+
+
+def test_adaptive_special_values():
+    x = make(2, 7, 5).detach()
+    x[0, 3, 3], x[1, 0, 0], x[1, 6, 4] = float("nan"), float("inf"), -float("inf")
+    x.requires_grad_()
+    check(lambda x: F.adaptive_avg_pool2d(x, (3, 2)), x)
+    check(lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), x)
+
+
+def test_empty():
+    check(lambda x: F.max_pool2d(x, 2), make(0, 1, 5, 5))
+    check(lambda x: F.avg_pool2d(x, 2), make(0, 1, 5, 5))
+    check(lambda x: F.adaptive_avg_pool2d(x, 2), make(0, 1, 5, 5))
+    check(lambda x: F.adaptive_max_pool2d(x, 2), make(0, 1, 5, 5))
+    check(lambda x: F.adaptive_avg_pool2d(x, 0), make(1, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("function", "size", "arguments"),
+    [
+        (F.max_pool2d, (1, 5, 5), (0,)),
+        (F.max_pool2d, (1, 5, 5), (2, 0)),
+        (F.max_pool2d, (1, 5, 5), (2, 1, 2)),
+        (F.max_pool2d, (1, 5, 5), (2, 1, -1)),
+        (F.max_pool2d, (1, 5, 5), (2, 1, 0, 0)),
+        (F.max_pool2d, (1, 5, 5), ([2, 2, 2],)),
+        (F.max_pool2d, (1, 5, 5), (2, [1, 1, 1])),
+        (F.max_pool2d, (1, 5, 5), (2, 1, [0, 0, 0])),
+        (F.max_pool2d, (1, 5, 5), (2, 1, 0, [1, 1, 1])),
+        (F.max_pool2d, (5, 5), (2,)),
+        (F.max_pool2d, (1, 0, 5, 5), (2,)),
+        (F.max_pool2d, (1, 1, 1, 5), (2,)),
+        (F.max_pool3d, (1, 5, 5, 5), ([2, 2],)),
+        (F.max_pool3d, (5, 5, 5), (2,)),
+        (F.max_pool3d, (1, 5, 5, 1), (2,)),
+        (F.max_pool3d, (1, 0, 5, 5, 5), (2,)),
+        (F.avg_pool2d, (1, 5, 5), (0,)),
+        (F.avg_pool2d, (1, 5, 5), (2, 1, 2)),
+        (F.avg_pool2d, (1, 5, 5), ([2, 2, 2],)),
+        (F.avg_pool2d, (1, 5, 5), (2, 1, 0, False, True, 0)),
+        (F.avg_pool2d, (1, 1, 5), (2,)),
+        (F.avg_pool2d, (5, 5), (2,)),
+        (F.avg_pool3d, (1, 5, 5, 5), ([2, 2],)),
+        (F.avg_pool3d, (1, 5, 5, 5), (2, [1, 1])),
+        (F.avg_pool3d, (1, 5, 5, 1), (2,)),
+        (F.avg_pool3d, (5, 5, 5), (2,)),
+        (F.adaptive_avg_pool2d, (5, 5), (2,)),
+        (F.adaptive_avg_pool2d, (1, 0, 5), (2,)),
+        (F.adaptive_avg_pool3d, (5, 5, 5), (2,)),
+        (F.adaptive_max_pool2d, (5, 5), (2,)),
+        (F.adaptive_max_pool2d, (1, 5, 0), (2,)),
+        (F.adaptive_max_pool3d, (1, 5, 5, 0), (2,)),
+        (aten._adaptive_avg_pool2d, (1, 1, 5, 5), ([2],)),
+        (aten.adaptive_max_pool2d, (1, 5, 5), ([2],)),
+    ],
+)
+def test_error(function, size, arguments):
+    check_error(lambda x: function(x, *arguments), torch.zeros(size))
+
+
+@pytest.mark.parametrize("function", [F.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d])
+def test_bool_error(function):
+    check_error(lambda x: function(x, 2), torch.zeros(1, 4, 4, dtype=torch.bool))
