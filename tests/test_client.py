@@ -87,7 +87,7 @@ def test_memory_is_freed_with_the_last_reference() -> None:
 
 
 def test_errors_have_their_class() -> None:
-    with pytest.raises(xla_go.errors.InvalidArgumentError):
+    with pytest.raises(xla_go.errors.XlaError, match="custom op 'this' is unknown"):
         xla_go.client.compile("this is no program", "mlir")
     with pytest.raises(xla_go.errors.InvalidArgumentError, match='expected format hlo or mlir, got "cuda"'):
         xla_go.client.compile("x", "cuda")  # type: ignore[arg-type]

@@ -250,8 +250,10 @@ def _best_present(found: Search) -> Plugin:
 
 
 def create_options(device_type: str, environment: Mapping[str, str]) -> dict[str, OptionValue]:
-    """Options for PJRT_Client_Create. Only what was asked for: a plugin refuses names it does not know."""
+    """Options for PJRT_Client_Create. A plugin refuses names it does not know, so one of an unknown type gets only what was asked for."""
     options: dict[str, OptionValue] = {}
+    if device_type == "CPU":
+        options["cpu_device_count"] = 1  # left alone, CPU plugins differ in how many devices they make
     if device_type in ("", "CPU"):
         count = environment.get("CPU_NUM_DEVICES", "")
         flag = re.search(r"--xla_force_host_platform_device_count=(\d+)", environment.get("XLA_FLAGS", ""))

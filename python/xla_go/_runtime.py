@@ -11,6 +11,8 @@ import logging
 import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -86,6 +88,23 @@ def translate(error: RuntimeError) -> Exception:
     return errors.from_status(match.group(1), match.group(2)) if match else error
 
 
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Keeps a plugin's informational log off standard error, unless the user has chosen a level.
+
+    Plugins read the variable once, when they are loaded.
+    """
+    name = "TF_CPP_MIN_LOG_LEVEL"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+
+
 def initialize() -> None:
     """Finds the plugin and starts its client, once. BLOCKING: loads a plugin and starts its devices.
 
@@ -104,7 +123,8 @@ def initialize() -> None:
             logger.info("PJRT_DEVICE is not set: using %s (%s, %s)", plugin.device_type or "the plugin's device", plugin.path, plugin.source)
             for note in found.notes:
                 logger.warning("%s; using %s", note, plugin.device_type)
-        call("InitializeClient", plugin.path, plugin.device_type, json.dumps(dict(plugin.options)))
+        with _quiet_logs():
+            call("InitializeClient", plugin.path, plugin.device_type, json.dumps(dict(plugin.options)))
         _plugin = plugin
         _started = True
 
