@@ -93,11 +93,12 @@ func (e elementwise) atanh(x hlo.Value) hlo.Value {
 	one := e.one(x)
 	if x.Dtype().IsComplex() {
 		re, im := e.real(x), e.imag(x)
-		// The real part as log1p of the ratio of squared distances from -1 and 1.
-		square := e.mul(im, im)
-		distance := e.addNumber(re, -1)
+		// The real part as log1p of a positive number: the ratio of squared distances from -1 and 1,
+		// less 1, for the point's mirror image on the right.
+		square, side := e.mul(im, im), e.abs(re)
+		distance := e.addNumber(side, -1)
 		distance = e.add(e.mul(distance, distance), square)
-		real := e.scale(e.log1p(e.div(e.scale(re, 4), distance)), 0.25)
+		real := e.copySign(e.scale(e.log1p(e.div(e.scale(side, 4), distance)), 0.25), re)
 		rest := e.sub(e.mul(e.sub(e.one(re), re), e.add(e.one(re), re)), square)
 		return e.complex(real, e.scale(e.atan2(e.scale(im, 2), rest), 0.5))
 	}
