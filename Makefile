@@ -48,15 +48,20 @@ venv: $(STAMPS)/build-venv $(STAMPS)/test-venv ## make the environments for buil
 
 # --- building -------------------------------------------------------------------------------
 
+# The rows are the operators' names as the adapter registers them.
+ROWS := gosrc/dispatch/rows_gen.h
+$(ROWS): $(wildcard gosrc/ops/*.go gosrc/ops/genrows/*.go)
+	go run ./gosrc/ops/genrows $@
+
 # One adapter per torch: the newest, and the oldest where its environment is there. For any other
 # torch the wheel builds it at first use.
 PREBUILT := $(STAMPS)/prebuilt-newest $(if $(wildcard $(OLDEST)/bin/python),$(STAMPS)/prebuilt-oldest)
 
-$(STAMPS)/prebuilt-newest: $(ADAPTER) $(STAMPS)/test-venv
+$(STAMPS)/prebuilt-newest: $(ADAPTER) $(ROWS) $(STAMPS)/test-venv
 	$(TEST)/bin/python -I python/xla_go/_adapter.py --prebuild build/prebuilt
 	@touch $@
 
-$(STAMPS)/prebuilt-oldest: $(ADAPTER) $(STAMPS)/oldest-venv
+$(STAMPS)/prebuilt-oldest: $(ADAPTER) $(ROWS) $(STAMPS)/oldest-venv
 	$(OLDEST)/bin/python -I python/xla_go/_adapter.py --prebuild build/prebuilt
 	@touch $@
 
@@ -65,11 +70,11 @@ define build_wheel
 rm -rf $(1) build/lib* build/bdist* && $(BUILD)/bin/python $(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir $(1) .
 endef
 
-$(STAMPS)/wheel: $(WHEEL_SOURCES) $(PREBUILT) | $(STAMPS)/build-venv
+$(STAMPS)/wheel: $(WHEEL_SOURCES) $(ROWS) $(PREBUILT) | $(STAMPS)/build-venv
 	export XLA_GO_PREBUILT=$(CURDIR)/build/prebuilt; $(call build_wheel,dist)
 	@touch $@
 
-$(STAMPS)/develop-wheel: $(WHEEL_SOURCES) | $(STAMPS)/build-venv
+$(STAMPS)/develop-wheel: $(WHEEL_SOURCES) $(ROWS) | $(STAMPS)/build-venv
 	$(call build_wheel,build/develop)
 	@touch $@
 
@@ -139,7 +144,7 @@ peers: ## an environment with torch_xla 2.9 and JAX to compare with (downloads)
 
 gen: $(STAMPS)/build-venv ## write the generated files anew
 	sh gosrc/hlo/proto/generate.sh
-	go run ./gosrc/ops/genrows gosrc/dispatch/rows_gen.h
+	go run ./gosrc/ops/genrows $(ROWS)
 
 gen-check: gen ## fail where a generated file is not what `make gen` writes
 	git diff --exit-code -- gosrc pjrt

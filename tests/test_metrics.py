@@ -60,8 +60,8 @@ def test_clearing() -> None:
 
 
 def test_report_text() -> None:
-    (torch.ones(5, device="xla") + 3).cpu()
-    (torch.ones(6, device="xla") + 3).cpu()
+    (torch.ones(11, device="xla") + 3).cpu()
+    (torch.ones(13, device="xla") + 3).cpu()
     report = metrics.metrics_report()
     block = re.search(
         r"^Metric: CompileTime\n  TotalSamples: 2\n  Accumulator: [0-9dhms.u]+us\n  ValueRate: [0-9dhms.u]+us / second\n"

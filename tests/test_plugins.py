@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import site
-import sysconfig
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,7 +102,7 @@ def test_no_plugin_installed(child: Child, tmp_path: Path) -> None:
     links = tmp_path / "site-packages"
     links.mkdir()
     hidden = ("fastatomstruct", "lammps_jax", "xla_plugins", "xla_cpu_pjrt", "jax_plugins", "libtpu", "jax_cuda", "xla_cuda")
-    for directory in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}:
+    for directory in (path for path in sys.path if path.endswith("site-packages")):
         for entry in Path(directory).iterdir():
             if not entry.name.startswith(hidden) and not (links / entry.name).exists():
                 (links / entry.name).symlink_to(entry)

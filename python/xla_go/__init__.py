@@ -24,11 +24,13 @@ def _is_command_line() -> bool:
 def _register() -> None:
     import xla_go._adapter
     import xla_go._device_module
+    import xla_go._step
     import xla_go._torch_patches
 
     xla_go._adapter.load()
     xla_go._torch_patches.apply()
     xla_go._device_module.register()
+    xla_go._step.cut_after_optimizer_steps()
 
 
 if not _is_command_line():

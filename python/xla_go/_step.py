@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from xla_go import _adapter, _runtime
 
@@ -37,3 +38,19 @@ def sync(wait: bool = False) -> None:
     _after_sync.clear()
     for closure in closures:
         closure()
+
+
+def cut_after_optimizer_steps() -> None:
+    """Ends the graph wherever an optimizer has stepped parameters on the device, so that a loop without `sync` compiles once."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(_after_optimizer_step)
+
+
+def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None:
+    devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"][:1]}
+    for device in devices:
+        if device.type == "xla":
+            adapter = _adapter.load()
+            if token := adapter.sync(device.index or 0):
+                adapter.cancel(token)

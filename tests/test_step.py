@@ -1,0 +1,59 @@
+"""Where a graph ends: at sync, at reads, and after an optimizer's step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import xla_go
+from xla_go import metrics
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_loop_without_sync_is_one_graph_a_step(optimizer: type[torch.optim.Optimizer]) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).to("xla")
+    stepper = optimizer(model.parameters(), lr=0.01)
+    x = torch.randn(16, 4).to("xla")
+    xla_go.sync(wait=True)
+    metrics.clear_all()
+    for _ in range(20):
+        stepper.zero_grad()
+        model(x).square().mean().backward()
+        stepper.step()
+    sizes = metrics.metric_data("TensorsGraphSize")
+    assert sizes is not None
+    assert sizes[0] == 20, "one graph for each of 20 steps"
+    # The first steps make the optimizer's state, and gradients where there were none.
+    assert (metrics.counter_value("UncachedCompile") or 0) <= 3
+    xla_go.sync(wait=True)
+
+
+def test_a_repeated_graph_is_cached() -> None:
+    x = torch.randn(700, 700).to("xla")
+    y = x
+    for _ in range(12):
+        y = (y @ x).tanh()
+    xla_go.sync(wait=True)
+    before = metrics.counter_value("UncachedCompile")
+    y = x
+    for _ in range(12):
+        y = (y @ x).tanh()
+    xla_go.sync()
+    assert metrics.counter_value("UncachedCompile") == before, "expected the second graph to be cached"
+    assert torch.isfinite(y.cpu()).all()
+
+
+def test_sync_without_work() -> None:
+    xla_go.sync()
+    xla_go.sync(wait=True)
+
+
+def test_closures_run_once_after_the_next_sync() -> None:
+    from xla_go import _step
+
+    ran: list[int] = []
+    _step.after_next_sync(lambda: ran.append(1))
+    assert ran == []
+    xla_go.sync()
+    xla_go.sync()
+    assert ran == [1]
