@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
@@ -91,6 +93,9 @@ func metaLoss(kernel string, check func(v float64) error) func(c *Call) error {
 		}
 		if err := floatOnly(kernel, d); err != nil {
 			return err
+		}
+		if self := c.Dtype(0); kernel == "huber_cpu" && self != d && self.IsFloat() {
+			d = self // torch rounds this loss to its input's type
 		}
 		c.Operand(c.Value(0, d), c.Value(1, d))
 		if check != nil {
@@ -189,8 +194,8 @@ func lowerLossBackward(slope lossOf) func(l *ir.Lowering) hlo.Value {
 	}
 }
 
-// metaBinaryCrossEntropy takes (self, target, weight, reduction). An input outside [0, 1], which
-// the CPU kernel refuses when it reads it, gives NaN: its logarithm has no value.
+// metaBinaryCrossEntropy takes (self, target, weight, reduction). An input or a target outside
+// [0, 1], which the CPU kernel refuses when it reads it, gives NaN.
 func metaBinaryCrossEntropy(c *Call) error {
 	d := c.Dtype(0)
 	if t := c.Dtype(1); t != d {
@@ -219,6 +224,9 @@ func lowerBinaryCrossEntropy(l *ir.Lowering) hlo.Value {
 	miss := b.Binary(hlo.Maximum, b.Unary(hlo.Log1p, b.Unary(hlo.Negate, x)), least)
 	rest := b.Binary(hlo.Subtract, t, b.Full(compute, 1, dims...))
 	loss := b.Binary(hlo.Subtract, b.Binary(hlo.Multiply, rest, miss), b.Binary(hlo.Multiply, t, hit))
+	// The logarithms see to the input.
+	possible := b.Compare("EQ", t, b.Clamp(b.Scalar(compute, 0), t, b.Scalar(compute, 1)))
+	loss = b.Select(possible, loss, b.Full(compute, math.NaN(), dims...))
 	if l.Count() == 3 {
 		loss = b.Binary(hlo.Multiply, loss, expand(l, 2, compute, dims))
 	}
