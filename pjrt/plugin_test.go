@@ -3,12 +3,12 @@ package pjrt
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"xla_go/gosrc/status"
+	"xla_go/pjrt/testplugin"
 )
 
 // testPlugin loads the CPU plugin that the tests run against.
@@ -45,19 +45,7 @@ func testClient(t testing.TB) *Client {
 // smallPlugin compiles testdata/small_plugin.c with definitions.
 func smallPlugin(t *testing.T, definitions ...string) string {
 	t.Helper()
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "cc"
-	}
-	library := filepath.Join(t.TempDir(), "plugin.so")
-	arguments := []string{"-shared", "-fPIC", "-w", "-I.", "-o", library, "testdata/small_plugin.c"}
-	for _, d := range definitions {
-		arguments = append(arguments, "-D"+d)
-	}
-	if out, err := exec.Command(compiler, arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", compiler, arguments, err, out)
-	}
-	return library
+	return testplugin.Compile(t, "testdata/small_plugin.c", definitions...)
 }
 
 func TestLoadRefusesInWords(t *testing.T) {

@@ -46,6 +46,7 @@ func RunAll(t *testing.T, newClient func(t *testing.T) client.Client) {
 		{"EnvironmentHash", environmentHash},
 		{"NaNIsKept", nanIsKept},
 		{"OutOfMemory", outOfMemory},
+		{"ClosedWhileUsed", closedWhileUsed},
 		{"Closed", closed},
 	}
 	for _, test := range cases {
