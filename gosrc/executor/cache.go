@@ -24,8 +24,8 @@ var (
 // executable is one program, compiled or on its way. The fields below done are set before done is
 // closed and not changed afterwards.
 type executable struct {
-	key    []byte // without donors
-	donors []int  // parameter numbers, sorted
+	key    []byte        // without donors
+	donors []ir.Donation // sorted by parameter
 
 	done        chan struct{}
 	computation client.Computation
@@ -43,7 +43,7 @@ type programCache struct {
 
 // find gives the executable of key whose donors are allowed, or one whose donors are not all
 // allowed (the run then withholds those), or nil for an unknown program.
-func (p *programCache) find(key []byte, allowed []int) *executable {
+func (p *programCache) find(key []byte, allowed []ir.Donation) *executable {
 	p.once.Do(func() { p.seed, p.buckets = maphash.MakeSeed(), map[uint64][]*executable{} })
 	var best *executable
 	bestWithheld, bestDonors := 0, 0
@@ -78,15 +78,21 @@ func (p *programCache) size() int {
 	return n
 }
 
-// countMissing gives the number of elements of sorted a that sorted b lacks.
-func countMissing(a, b []int) int {
+// countMissing gives the number of donors whose parameter is not allowed.
+func countMissing(donors, allowed []ir.Donation) int {
 	n := 0
-	for _, x := range a {
-		if _, ok := slices.BinarySearch(b, x); !ok {
+	for _, d := range donors {
+		if !isAllowed(d, allowed) {
 			n++
 		}
 	}
 	return n
+}
+
+// isAllowed looks for the donor's parameter; allowed is sorted by it.
+func isAllowed(d ir.Donation, allowed []ir.Donation) bool {
+	_, ok := slices.BinarySearchFunc(allowed, d.Parameter, func(a ir.Donation, parameter int) int { return a.Parameter - parameter })
+	return ok
 }
 
 // compile lowers and compiles e from its key. It runs on a goroutine of its own, without Core.Mu:

@@ -3,7 +3,6 @@ package executor
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/ir"
@@ -57,8 +56,8 @@ func (d *Device) cut() (*Step, error) {
 	aliasCount.Observe(float64(len(e.donors)))
 	s.executable = e
 	for _, donor := range e.donors {
-		if _, ok := slices.BinarySearch(allowed, donor); !ok {
-			s.withheld = append(s.withheld, donor)
+		if !isAllowed(donor, allowed) {
+			s.withheld = append(s.withheld, donor.Parameter)
 		}
 	}
 	d.installPlaceholders(s)
@@ -75,25 +74,26 @@ func isFailed(e *executable) bool {
 	}
 }
 
-// collect lists the step's arguments and packs its scalars, and gives the parameter numbers whose
-// memory the step may reuse, sorted.
+// collect lists the step's arguments and packs its scalars, and gives the parameters whose memory
+// the step may reuse, each with the output that overwrites it, sorted by parameter.
 //
 // A parameter may be donated iff this graph overwrites the storage that held it (it is the base
 // of a pending root) and nobody else can reach it: its reference count equals the edges that the
 // walk saw plus the roots that it is the base of.
-func (d *Device) collect(order []*ir.Node, s *step) (allowed []int) {
+func (d *Device) collect(order []*ir.Node, s *step) (allowed []ir.Donation) {
 	graph := &d.core.Graph
-	bases := make(map[*ir.Node]int32, len(s.roots))
-	for _, r := range s.roots {
+	type overwritten struct{ count, output int }
+	bases := make(map[*ir.Node]overwritten, len(s.roots))
+	for i, r := range s.roots {
 		if r.base != nil && graph.Visited(r.base) {
-			bases[r.base]++
+			bases[r.base] = overwritten{bases[r.base].count + 1, i}
 		}
 	}
 	for _, n := range order {
 		switch n.Kind {
 		case ir.KindParameter:
-			if count := bases[n]; count > 0 && n.References() == n.Edges()+count && d.core.options.Donate {
-				allowed = append(allowed, len(s.arguments))
+			if b := bases[n]; b.count > 0 && int(n.References()) == int(n.Edges())+b.count && d.core.options.Donate {
+				allowed = append(allowed, ir.Donation{Parameter: len(s.arguments), Output: b.output})
 			}
 			n.Buffer.Retain()
 			s.arguments = append(s.arguments, n.Buffer)

@@ -179,9 +179,15 @@ func equalShapes(a, b []shape.Shape) bool {
 
 // Donor names an input whose buffer the program may reuse for its outputs: a parameter and,
 // where that is a tuple, the index inside it.
+//
+// With OutputIndex the buffer becomes that output's (input_output_alias, may-alias) where their
+// shapes are equal; without, the compiler chooses an output (buffer_donor). Where a donor is the old value of an
+// output, naming it matters: left to itself the compiler pairs equal shapes in order, and then
+// copies the inputs that are read after another output was written over them.
 type Donor struct {
-	Parameter  int64
-	ShapeIndex []int64
+	Parameter   int64
+	ShapeIndex  []int64
+	OutputIndex []int64
 }
 
 // Build ends the entry computation with a tuple of outputs and gives the HloModuleProto's
@@ -191,7 +197,7 @@ func (b *Builder) Build(outputs []Value, donors []Donor) ([]byte, error) {
 	b.metadata, b.sharding = nil, nil
 	root := b.Tuple(outputs...)
 	for _, d := range donors {
-		b.checkDonor(d)
+		b.checkDonor(d, int64(len(outputs)))
 	}
 	if m.err != nil {
 		return nil, m.err
@@ -213,9 +219,38 @@ func (b *Builder) Build(outputs []Value, donors []Donor) ([]byte, error) {
 	b.appendProgramShape(&e)
 	e.close(at)
 	e.varint(6, entry.id)
-	if len(donors) > 0 {
+	b.appendDonors(&e, root, donors)
+	m.err = status.Errorf(status.FailedPrecondition, "module %s is built already; make a new builder", m.name)
+	return e.buf, nil
+}
+
+// mayAlias is HloInputOutputAliasProto's kind of an alias that the compiler may leave unused.
+const mayAlias = 1
+
+func (b *Builder) appendDonors(e *encoder, root Value, donors []Donor) {
+	var aliased, free []Donor
+	for _, d := range donors {
+		if len(d.OutputIndex) == 1 && b.donorShape(d).Equal(root.Shape().Elements[d.OutputIndex[0]]) {
+			aliased = append(aliased, d)
+		} else {
+			free = append(free, d)
+		}
+	}
+	if len(aliased) > 0 {
+		list := e.open(8)
+		for _, d := range aliased {
+			one := e.open(1)
+			e.packed(1, d.OutputIndex)
+			e.varint(2, d.Parameter)
+			e.packed(3, d.ShapeIndex)
+			e.varint(4, mayAlias)
+			e.close(one)
+		}
+		e.close(list)
+	}
+	if len(free) > 0 {
 		list := e.open(18)
-		for _, d := range donors {
+		for _, d := range free {
 			one := e.open(1)
 			e.varint(1, d.Parameter)
 			e.packed(2, d.ShapeIndex)
@@ -223,11 +258,18 @@ func (b *Builder) Build(outputs []Value, donors []Donor) ([]byte, error) {
 		}
 		e.close(list)
 	}
-	m.err = status.Errorf(status.FailedPrecondition, "module %s is built already; make a new builder", m.name)
-	return e.buf, nil
 }
 
-func (b *Builder) checkDonor(d Donor) {
+// donorShape gives the shape of a checked donor.
+func (b *Builder) donorShape(d Donor) shape.Shape {
+	s := b.parameters[d.Parameter]
+	for _, i := range d.ShapeIndex {
+		s = s.Elements[i]
+	}
+	return s
+}
+
+func (b *Builder) checkDonor(d Donor, outputs int64) {
 	if d.Parameter < 0 || d.Parameter >= int64(len(b.parameters)) {
 		b.fail("build", "expected a donor below %d, got parameter %d", len(b.parameters), d.Parameter)
 		return
@@ -239,6 +281,12 @@ func (b *Builder) checkDonor(d Donor) {
 			return
 		}
 		s = s.Elements[i]
+	}
+	for _, i := range d.OutputIndex {
+		if i < 0 || i >= outputs || len(d.OutputIndex) != 1 {
+			b.fail("build", "expected the index of one of %d outputs for a donor, got %v", outputs, d.OutputIndex)
+			return
+		}
 	}
 	if s.Dtype == dtype.Tuple {
 		b.fail("build", "expected a donor that is an array, got %v of parameter %d", s, d.Parameter)

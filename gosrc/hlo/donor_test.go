@@ -45,3 +45,27 @@ func TestDonorsBecomeAliases(t *testing.T) {
 		})
 	}
 }
+
+// A donor that names its output is aliased to that one, although the compiler by itself pairs
+// equal shapes in order.
+func TestDonorsKeepTheOutputTheyName(t *testing.T) {
+	s := shape.Make(dtype.F32, 128)
+	b := hlo.NewBuilder("donation")
+	x, y := b.Parameter(s, "x"), b.Parameter(s, "y")
+	module, err := b.Build([]hlo.Value{b.Binary(hlo.Add, x, y), b.Binary(hlo.Multiply, x, y)},
+		[]hlo.Donor{{Parameter: 0, OutputIndex: []int64{1}}, {Parameter: 1, OutputIndex: []int64{0}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := hlo.Module(optimized(t, module))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[int64]int64{}
+	for _, e := range m.InputOutputAlias.GetEntries() {
+		got[e.OutputShapeIndex[0]] = e.ParameterNumber
+	}
+	if len(got) != 2 || got[1] != 0 || got[0] != 1 {
+		t.Errorf("got aliases (output to parameter) %v, want 1 to 0 and 0 to 1", got)
+	}
+}

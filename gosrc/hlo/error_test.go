@@ -167,6 +167,7 @@ func TestDonorsAreChecked(t *testing.T) {
 		{hlo.Donor{Parameter: 2}, "build(): expected a donor below 2, got parameter 2"},
 		{hlo.Donor{Parameter: 1}, "build(): expected a donor that is an array, got (f32[], s32[]) of parameter 1"},
 		{hlo.Donor{Parameter: 1, ShapeIndex: []int64{2}}, "build(): expected a donor index inside (f32[], s32[]), got [2]"},
+		{hlo.Donor{Parameter: 1, ShapeIndex: []int64{1}, OutputIndex: []int64{0}}, "build(): expected the index of one of 0 outputs for a donor, got [0]"},
 		{hlo.Donor{Parameter: 1, ShapeIndex: []int64{1}}, ""},
 	} {
 		b := hlo.NewBuilder("donors")

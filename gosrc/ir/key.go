@@ -61,8 +61,12 @@ func appendDims(key []byte, dims []int64) []byte {
 type Program struct {
 	Nodes   []ProgramNode
 	Outputs []int // indices of nodes
-	Donors  []int // parameter numbers
+	Donors  []Donation
 }
+
+// Donation lets a program reuse the memory of a parameter: for the given output (a position in
+// Outputs), whose old value the parameter is, or for any where Output is negative.
+type Donation struct{ Parameter, Output int }
 
 // ProgramNode is one node of a program; operands are indices of earlier nodes.
 type ProgramNode struct {
@@ -150,9 +154,9 @@ func DecodeKey(key []byte) (*Program, error) {
 		p.Outputs[k] = int(r.uvarint())
 		r.bad = r.bad || p.Outputs[k] >= len(p.Nodes)
 	}
-	p.Donors = make([]int, r.count())
+	p.Donors = make([]Donation, r.count())
 	for k := range p.Donors {
-		p.Donors[k] = int(r.uvarint())
+		p.Donors[k] = Donation{Parameter: int(r.uvarint()), Output: -1}
 	}
 	if r.bad || len(r.rest) > 0 {
 		return nil, status.Errorf(status.DataLoss, "DecodeKey(): the program key is damaged")

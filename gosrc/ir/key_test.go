@@ -147,7 +147,7 @@ func TestKeyIsTheProgram(t *testing.T) {
 				}
 			}
 		}
-		if p.Outputs[0] != roots[0].Index() || p.Outputs[1] != roots[1].Index() || !slices.Equal(p.Donors, []int{1}) {
+		if p.Outputs[0] != roots[0].Index() || p.Outputs[1] != roots[1].Index() || !slices.Equal(p.Donors, []Donation{{1, -1}}) {
 			t.Fatalf("outputs %v donors %v", p.Outputs, p.Donors)
 		}
 		g.EndCall()

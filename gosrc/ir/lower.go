@@ -93,10 +93,12 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	}
 	donors := make([]hlo.Donor, len(p.Donors))
 	for i, d := range p.Donors {
+		donors[i].Parameter = int64(d.Parameter)
 		if module.TupledArguments {
-			donors[i] = hlo.Donor{Parameter: 0, ShapeIndex: []int64{int64(d)}}
-		} else {
-			donors[i] = hlo.Donor{Parameter: int64(d)}
+			donors[i] = hlo.Donor{Parameter: 0, ShapeIndex: []int64{int64(d.Parameter)}}
+		}
+		if d.Output >= 0 {
+			donors[i].OutputIndex = []int64{int64(d.Output)}
 		}
 	}
 	if module.HLO, err = b.Build(outputs, donors); err != nil {
