@@ -22,7 +22,7 @@ ADAPTER        := $(ADAPTER_FILES) $(wildcard gosrc/dispatch/*.h) python/xla_go/
 export XLA_GO_TEST_PLUGIN ?= $(shell ls $(BUILD)/lib/python3*/site-packages/fastatomstruct_xla_cpu/libpjrt_cpu.so 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full lint bench gen gen-check peers clean
+.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full lint bench gen gen-check gen-abi peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +148,9 @@ gen: $(STAMPS)/build-venv ## write the generated files anew
 
 gen-check: gen ## fail where a generated file is not what `make gen` writes
 	git diff --exit-code -- gosrc pjrt
+
+gen-abi: ## write the layout of a PJRT header for the tests: make gen-abi HEADER=path
+	sh pjrt/testdata/gen_abi.sh "$(HEADER)"
 
 clean: ## remove what was built; environments stay (rm -rf .venv* removes them)
 	rm -rf build/lib* build/bdist* build/_native build/prebuilt build/develop build/pytest dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed

@@ -162,6 +162,36 @@ func nonDonatable(t *testing.T, c client.Client) {
 	closeAll(append(out, x)...)
 }
 
+// lentValue donates a value whose memory is lent: the memory stays as it is until it is given back,
+// whether the run refuses or makes a copy.
+func lentValue(t *testing.T, c client.Client) {
+	k := compile(t, c, donatingProgram())
+	defer k.Close()
+	ones := make([]float32, 1024)
+	for i := range ones {
+		ones[i] = 1
+	}
+	x := upload(t, c, f32(1024), floats(ones...))
+	defer x.Close()
+	r := must[client.ExternalReference](t)(c.AcquireExternalReference(x))
+	defer r.Release()
+	out, err := c.ExecuteComputation(k, []client.Data{x, x}, c.GetDefaultDevice(), client.ExecuteOptions{ExplodeTuple: true})
+	if err == nil {
+		if got := asFloats(read(t, c, out[0])); got[7] != 2 {
+			t.Errorf("sum %v, want 2", got[7])
+		}
+		if address := must[uintptr](t)(c.UnsafeBufferPointer(out[0])); address == r.Pointer {
+			t.Error("the run has consumed memory that is lent")
+		}
+		closeAll(out...)
+	}
+	if r.HostAddressable {
+		view := must[client.Data](t)(c.CreateViewOfExternalMemory(r.Pointer, f32(1024), c.GetDefaultDevice(), nil))
+		wantFloats(t, "the lent memory", read(t, c, view), ones...)
+		view.Close()
+	}
+}
+
 func onReady(t *testing.T, c client.Client) {
 	k := compile(t, c, slowProgram(256, 20))
 	defer k.Close()

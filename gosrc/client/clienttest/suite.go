@@ -35,6 +35,7 @@ func RunAll(t *testing.T, newClient func(t *testing.T) client.Client) {
 		{"AssignSharesMemory", assign},
 		{"Donation", donation},
 		{"NonDonatable", nonDonatable},
+		{"LentValueIsNotConsumed", lentValue},
 		{"OnReadyCallback", onReady},
 		{"ExternalReference", externalReference},
 		{"ExternalReferenceKeepsMemory", referenceKeepsMemory},

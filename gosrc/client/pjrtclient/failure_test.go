@@ -123,11 +123,19 @@ func TestReadWaits(t *testing.T) {
 		t.Errorf("reference %+v: a plugin that tells nothing of its memory promises nothing", r)
 	}
 	r.Release()
-	another := s.run(t, s.input)
-	defer another.Close()
-	got, err := s.TransferFromDevice([]client.Data{another})
-	if err != nil || string(got[0].Bytes) != "the data" {
-		t.Errorf("read %q, %v", got, err)
+	several := make([]client.Data, 20)
+	for i := range several {
+		several[i] = s.run(t, s.input)
+		defer several[i].Close()
+	}
+	got, err := s.TransferFromDevice(several)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if string(got[i].Bytes) != "the data" || !got[i].Shape.Equal(values) {
+			t.Errorf("read %q of %s", got[i].Bytes, got[i].Shape)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package pjrtclient
 
 import (
+	"sync"
 	"time"
 
 	"xla_go/gosrc/client"
@@ -215,16 +216,35 @@ func (d *data) explain(m *memory, err error) error {
 	return err
 }
 
+// parallelDownloads bounds how many copies from a device's own memory go on at once.
+const parallelDownloads = 8
+
 // TransferFromDevice waits for the values and copies them to the host. BLOCKING.
 func (c *Client) TransferFromDevice(list []client.Data) ([]client.Literal, error) {
 	start := time.Now()
-	result := make([]client.Literal, len(list))
-	var bytes int64
-	for i, d := range list {
-		mine, err := c.own(d)
+	result, errs := make([]client.Literal, len(list)), make([]error, len(list))
+	fetch := func(i int) {
+		mine, err := c.own(list[i])
 		if err == nil {
 			result[i], err = c.download(mine)
 		}
+		errs[i] = err
+	}
+	if c.onHost || len(list) < 2 { // a copy within host memory gains nothing from a thread
+		for i := range list {
+			fetch(i)
+		}
+	} else {
+		var group sync.WaitGroup
+		slots := make(chan struct{}, parallelDownloads)
+		for i := range list {
+			slots <- struct{}{}
+			group.Go(func() { fetch(i); <-slots })
+		}
+		group.Wait()
+	}
+	var bytes int64
+	for i, err := range errs {
 		if err != nil {
 			return nil, status.Annotate(err, "TransferFromDevice(): array %d", i)
 		}
