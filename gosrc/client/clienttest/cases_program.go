@@ -172,10 +172,11 @@ func lentValue(t *testing.T, c client.Client) {
 		ones[i] = 1
 	}
 	x := upload(t, c, f32(1024), floats(ones...))
-	defer x.Close()
+	y := upload(t, c, f32(1024), floats(ones...))
+	defer closeAll(x, y)
 	r := must[client.ExternalReference](t)(c.AcquireExternalReference(x))
 	defer r.Release()
-	out, err := c.ExecuteComputation(k, []client.Data{x, x}, c.GetDefaultDevice(), client.ExecuteOptions{ExplodeTuple: true})
+	out, err := c.ExecuteComputation(k, []client.Data{x, y}, c.GetDefaultDevice(), client.ExecuteOptions{ExplodeTuple: true})
 	if err == nil {
 		if got := asFloats(read(t, c, out[0])); got[7] != 2 {
 			t.Errorf("sum %v, want 2", got[7])
