@@ -147,6 +147,11 @@ func xlaGoResizeStorage(s *C.xla_go_storage, nbytes C.int64_t, e *C.xla_go_error
 //export xlaGoCount
 func xlaGoCount(name *C.char, n C.int64_t) { metrics.Counter(C.GoString(name)).Add(int64(n)) }
 
+//export xlaGoDeviceCount
+func xlaGoDeviceCount() C.int32_t {
+	return C.int32_t(space.Core.Client().GetNumLocalDevices())
+}
+
 //export xlaGoBufferPointer
 func xlaGoBufferPointer(s *C.xla_go_storage) C.uint64_t {
 	if s.id == 0 {

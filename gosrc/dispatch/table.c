@@ -18,6 +18,7 @@ static const xla_go_table table = {
     .resize_storage = xlaGoResizeStorage,
     .count = (void (*)(const char *, int64_t))xlaGoCount,
     .buffer_pointer = xlaGoBufferPointer,
+    .device_count = xlaGoDeviceCount,
 };
 
 const xla_go_table *xla_go_get_table(void) { return &table; }

@@ -24,7 +24,8 @@ def without_prebuilt(tmp_path: Path) -> dict[str, str]:
         "spec.loader.exec_module(adapter)\n"
         "adapter.prebuilt_path = lambda version: pathlib.Path('absent')\n"
     )
-    return {"PYTHONPATH": str(tmp_path), "XLA_GO_CACHE_DIR": str(tmp_path / "cache")}
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "XLA_GO_CACHE_DIR": str(tmp_path / "cache")}
 
 
 def test_without_a_compiler_it_says_what_to_install(child: Child, without_prebuilt: dict[str, str]) -> None:

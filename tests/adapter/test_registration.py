@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import torch
 
 from support import Child
 from xla_go import _adapter
+
+
+def first_on_path(directory: Path) -> dict[str, str]:
+    """An environment in which Python looks into `directory` first."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(directory), os.environ.get("PYTHONPATH")]))}
 
 
 def test_importing_does_not_start_the_runtime(child: Child) -> None:
@@ -65,7 +73,7 @@ def test_composites_that_torch_keeps_from_the_key_are_registered() -> None:
     assert [t.shape for t in torch.unbind_copy(d)] == [torch.Size([4])] * 3
 
 
-def test_torch_xla_after_xla_go_is_an_import_error(child: Child, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_torch_xla_after_xla_go_is_an_import_error(child: Child, tmp_path: Path) -> None:
     package = tmp_path / "other" / "torch_xla"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('torch_xla was imported')")
@@ -77,13 +85,13 @@ def test_torch_xla_after_xla_go_is_an_import_error(child: Child, tmp_path) -> No
         except ImportError as error:
             print(error)
         """,
-        env={"PYTHONPATH": str(tmp_path / "other")},
+        env=first_on_path(tmp_path / "other"),
     )
     assert "torch_xla cannot be imported after xla_go" in done.stdout
     assert "xla_go.compat.install()" in done.stdout
 
 
-def test_xla_go_after_torch_xla_is_an_import_error(child: Child, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_xla_go_after_torch_xla_is_an_import_error(child: Child, tmp_path: Path) -> None:
     package = tmp_path / "other" / "torch_xla"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -95,7 +103,7 @@ def test_xla_go_after_torch_xla_is_an_import_error(child: Child, tmp_path) -> No
         except ImportError as error:
             print(error)
         """,
-        env={"PYTHONPATH": str(tmp_path / "other")},
+        env=first_on_path(tmp_path / "other"),
     )
     assert "torch_xla is already imported in this process" in done.stdout
 

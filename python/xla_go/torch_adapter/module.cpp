@@ -306,7 +306,13 @@ PyObject* buffer_pointer(PyObject*, PyObject* args) {
   }
   return guarded([address]() -> PyObject* {
     const xla_go_table& table = enter();
-    return PyLong_FromUnsignedLongLong(table.buffer_pointer(handle_at(address)));
+    xla_go_storage* handle = handle_at(address);
+    uint64_t pointer = 0;
+    {
+      GilRelease released;  // waits for a value that is being computed
+      pointer = table.buffer_pointer(handle);
+    }
+    return PyLong_FromUnsignedLongLong(pointer);
   });
 }
 
