@@ -74,6 +74,20 @@ func (c *Call) adaptiveInput(name, colon string, i, spatial int) error {
 	return nil
 }
 
+// adaptiveGradient checks the gradient of an adaptive pooling's result, argument 0.
+func (c *Call) adaptiveGradient(name string, spatial int) error {
+	x := c.Dims(0)
+	if len(x) != spatial+1 && len(x) != spatial+2 {
+		return Errorf("%s(): Expected %dD or %dD tensor, but got: %s", name, spatial+1, spatial+2, dimsText(x))
+	}
+	for k := 1; k < len(x); k++ {
+		if x[k] == 0 {
+			return Errorf("%s(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %d being empty", name, dimsText(x), k)
+		}
+	}
+	return nil
+}
+
 // adaptiveOutput gives the result's dims for output size size.
 func adaptiveOutput(x, size []int64) ([]int64, error) {
 	dims := append(slices.Clone(x[:len(x)-len(size)]), size...)
@@ -177,7 +191,7 @@ func evenMean(b *hlo.Builder, x hlo.Value, dims []int64, first int) hlo.Value {
 func metaAdaptiveAvgBackward(spatial int) func(c *Call) error {
 	name := fmt.Sprintf("adaptive_avg_pool%dd_backward", spatial)
 	return func(c *Call) error {
-		if err := c.adaptiveInput(name, "", 0, spatial); err != nil {
+		if err := c.adaptiveGradient(name, spatial); err != nil {
 			return err
 		}
 		d := c.Dtype(1)
@@ -306,7 +320,7 @@ func lowerAdaptiveMax(result int) func(l *ir.Lowering) hlo.Value {
 func metaAdaptiveMaxBackward(spatial int) func(c *Call) error {
 	name := fmt.Sprintf("adaptive_max_pool%dd_backward", spatial)
 	return func(c *Call) error {
-		if err := c.adaptiveInput(name, ":", 0, spatial); err != nil {
+		if err := c.adaptiveGradient(name, spatial); err != nil {
 			return err
 		}
 		d := c.Dtype(1)
@@ -325,5 +339,5 @@ func lowerAdaptiveMaxBackward(l *ir.Lowering) hlo.Value {
 	if shape.Product(l.Dims) == 0 || shape.Product(l.In(0).Dims()) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
-	return as(b, scatterPlanes(b, as(b, l.In(0), compute), l.In(1), l.Dims, spatial), l.Dtype)
+	return as(b, scatterPlanes(b, as(b, l.In(0), compute), l.In(1), l.Dims, spatial, b.ScalarComputation(hlo.Add, compute)), l.Dtype)
 }

@@ -481,7 +481,7 @@ func lowerMaxPoolBackward(l *ir.Lowering) hlo.Value {
 		return b.Full(d, 0, l.Dims...)
 	}
 	if shape.Product(p.kernel) > unrolledWindow {
-		return as(b, scatterPlanes(b, grad, index, l.Dims, len(p.kernel)), d)
+		return as(b, scatterPlanes(b, grad, index, l.Dims, len(p.kernel), b.ScalarComputation(hlo.Add, compute)), d)
 	}
 	out := grad.Dims()
 	first := len(l.Dims) - len(p.kernel)
@@ -493,17 +493,10 @@ func lowerMaxPoolBackward(l *ir.Lowering) hlo.Value {
 		return v
 	})
 	relative := b.Binary(hlo.Subtract, index, base)
-	zero := b.Full(compute, 0)
 	var sum hlo.Value
 	for _, offset := range p.offsets() {
-		low, high, holes := make([]int64, len(out)), make([]int64, len(out)), make([]int64, len(out))
-		for i, o := range offset {
-			k := first + i
-			low[k], holes[k] = o, p.stride[i]-1
-			high[k] = l.Dims[k] - o - (out[k]-1)*p.stride[i] - 1
-		}
 		chosen := b.Compare("EQ", relative, b.FullInt(dtype.S64, flat(offset, l.Dims), out...))
-		term := b.Pad(b.Select(chosen, grad, b.Full(compute, 0, out...)), zero, low, high, holes)
+		term := p.spread(b, b.Select(chosen, grad, b.Full(compute, 0, out...)), offset, l.Dims)
 		if sum.Valid() {
 			sum = b.Binary(hlo.Add, sum, term)
 		} else {
@@ -513,8 +506,8 @@ func lowerMaxPoolBackward(l *ir.Lowering) hlo.Value {
 	return as(b, sum, d)
 }
 
-// scatterPlanes adds values to zeros at flat positions in planes; dims are the result's.
-func scatterPlanes(b *hlo.Builder, values, index hlo.Value, dims []int64, spatial int) hlo.Value {
+// scatterPlanes combines values with zeros at flat positions in planes; dims are the result's.
+func scatterPlanes(b *hlo.Builder, values, index hlo.Value, dims []int64, spatial int, combine *hlo.Computation) hlo.Value {
 	first := len(dims) - spatial
 	planes, size := shape.Product(dims[:first]), shape.Product(dims[first:])
 	count := shape.Product(values.Dims()[first:])
@@ -524,6 +517,6 @@ func scatterPlanes(b *hlo.Builder, values, index hlo.Value, dims []int64, spatia
 	sum := b.Scatter([]hlo.Value{b.Full(values.Dtype(), 0, planes, size)}, positions,
 		[]hlo.Value{b.Reshape(values, []int64{planes * count})}, hlo.ScatterDims{
 			InsertedWindowDims: []int64{0, 1}, ScatterDimsToOperandDims: []int64{0, 1}, IndexVectorDim: 1,
-		}, b.ScalarComputation(hlo.Add, values.Dtype()))[0]
+		}, combine)[0]
 	return b.Reshape(sum, dims)
 }

@@ -61,12 +61,15 @@ def test_max_pool_large_window(dtype):
     check(lambda x: F.max_pool2d(x, 6, 2, dilation=2, return_indices=True), make(2, 15, 14, ties=True, dtype=dtype))
 
 
-def test_unpool():
-    def round_trip(x):
-        y, at = F.max_pool2d(x, 2, return_indices=True)
-        return F.max_unpool2d(y, at, 2)
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_unpool(spatial):
+    pool, unpool = [(F.max_pool1d, F.max_unpool1d), (F.max_pool2d, F.max_unpool2d), (F.max_pool3d, F.max_unpool3d)][spatial - 1]
 
-    check(round_trip, make(2, 3, 8, 6))
+    def round_trip(x):
+        y, at = pool(x, 2, return_indices=True)
+        return unpool(y, at, 2)
+
+    check(round_trip, make(2, 3, *[8, 6, 4][:spatial]))
 
 
 AVG_CASES = [
@@ -83,6 +86,8 @@ AVG_CASES = [
 @pytest.mark.parametrize("case", AVG_CASES, ids=str)
 @pytest.mark.parametrize("spatial", [1, 2, 3])
 def test_avg_pool(spatial, case, dtype):
+    if spatial == 3 and dtype == torch.bfloat16:
+        pytest.skip("torch's CPU kernel does not have it")
     function = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][spatial - 1]
     for size in [(2, 3), (3,)]:
         check(lambda x: function(x, **case), make(*size, *[9, 8, 7][:spatial], dtype=dtype))
@@ -127,7 +132,8 @@ def test_empty():
     check(lambda x: F.avg_pool2d(x, 2), make(0, 1, 5, 5))
     check(lambda x: F.adaptive_avg_pool2d(x, 2), make(0, 1, 5, 5))
     check(lambda x: F.adaptive_max_pool2d(x, 2), make(0, 1, 5, 5))
-    check(lambda x: F.adaptive_avg_pool2d(x, 0), make(1, 5, 5))
+    check(lambda x: F.adaptive_avg_pool2d(x, 0), make(1, 5, 5).detach())
+    check_error(lambda x: F.adaptive_avg_pool2d(x, 0).sum().backward(), make(1, 5, 5))
 
 
 @pytest.mark.parametrize(
