@@ -134,7 +134,7 @@ lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-form
 	$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER_FILES)
 
 bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and, after `make peers`, torch_xla and JAX
-	cd benchmarks && $(TEST)/bin/python run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
+	mkdir -p build/bench && cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
 
 peers: ## an environment with torch_xla 2.9 and JAX to compare with (downloads)
 	$(PYTHON) -m venv $(PEERS)
