@@ -197,6 +197,8 @@ type Client interface {
 	OnReadyCallback(data Data, fn func(err error)) error
 	// IsReady is true where a value can be read without waiting.
 	IsReady(data Data) bool
+	// Readiness is IsReady together with the error that a ready value failed with. Not blocking.
+	Readiness(data Data) (ready bool, err error)
 	// WaitDeviceOps waits for all queued work of the devices; none named means all local ones. BLOCKING.
 	WaitDeviceOps(devices []string) error
 

@@ -35,7 +35,9 @@ func NewCore(c client.Client, options Options) *Core {
 		d := &Device{core: core, Index: i, name: name}
 		d.queueChanged = sync.NewCond(&d.queueMu)
 		core.devices = append(core.devices, d)
+		d.settling = make(chan ending, 1024)
 		go d.work()
+		go d.settle()
 	}
 	return core
 }
@@ -66,7 +68,9 @@ type Device struct {
 	queueMu      sync.Mutex
 	queueChanged *sync.Cond
 	queue        []*step
-	running      bool
+	unsettled    int // steps queued, running or not yet released
+
+	settling chan ending
 }
 
 // Name gives the client's name of the device, for example CPU:0.

@@ -31,7 +31,7 @@ func (d *Device) cut() (*Step, error) {
 		return nil, nil
 	}
 	core := d.core
-	s := &step{device: d, fence: make(chan struct{})}
+	s := &step{device: d, fence: make(chan struct{}), settled: make(chan struct{})}
 	var values []*ir.Node
 	for r := d.head; r != nil; r = r.next {
 		s.roots = append(s.roots, r)
@@ -119,7 +119,7 @@ func (d *Device) installPlaceholders(s *step) {
 	graph := &d.core.Graph
 	s.lastGood = make([]*ir.Node, len(s.roots))
 	for i, r := range s.roots {
-		promise := ir.NewPromise(s.fence)
+		promise := ir.NewPromise(s.fence, s.settled)
 		promise.Retain() // the leaf's reference and the step's
 		s.outputs = append(s.outputs, promise)
 		leaf := graph.Leaf(promise, r.value.Dtype, r.value.Dims)

@@ -13,7 +13,7 @@ type Options struct {
 	// NodeLimit cuts the graph once this many nodes were made since the last cut; 0 never
 	// (XLA_GO_NODE_LIMIT).
 	NodeLimit int64
-	// RunAhead is how many steps may be queued before sync waits for the oldest; 0 any number
+	// RunAhead is how many steps may be queued or running before sync waits for the oldest; 0 any number
 	// (XLA_GO_RUN_AHEAD).
 	RunAhead int
 	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).

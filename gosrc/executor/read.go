@@ -26,7 +26,7 @@ func (c *Core) NewWait(buffers ...*ir.Buffer) *Wait {
 }
 
 // Poll waits at most timeout. done is true once every value is computed; an error is that of the
-// first value that failed. BLOCKING; without Core.Mu.
+// first value that failed for good. BLOCKING; without Core.Mu.
 func (w *Wait) Poll(timeout time.Duration) (done bool, err error) {
 	var expired <-chan time.Time
 	wait := func() <-chan time.Time {
@@ -46,30 +46,41 @@ func (w *Wait) Poll(timeout time.Duration) (done bool, err error) {
 				return false, nil
 			}
 		}
-		if err != nil {
-			return false, err
-		}
-		if w.ready == nil {
-			if w.client.IsReady(data) {
+		if err == nil && w.ready == nil {
+			ready, failure := w.client.Readiness(data)
+			if ready && failure == nil {
 				w.next++
 				continue
 			}
-			ready := make(chan error, 1)
-			if err := w.client.OnReadyCallback(data, func(err error) { ready <- err }); err != nil {
-				return false, err
+			err = failure
+			if !ready && failure == nil {
+				called := make(chan error, 1)
+				if err = w.client.OnReadyCallback(data, func(err error) { called <- err }); err == nil {
+					w.ready = called
+				}
 			}
-			w.ready = ready
 		}
-		select {
-		case err := <-w.ready:
-			w.ready = nil
-			if err != nil {
-				return false, err
+		if err == nil {
+			select {
+			case <-w.ready: // and what it says is asked again above
+				w.ready = nil
+				continue
+			case <-wait():
+				return false, nil
 			}
-			w.next++
-		case <-wait():
-			return false, nil
 		}
+		// A failed value may yet be run apart from what failed with it.
+		if settled := b.Settled(); settled != nil {
+			select {
+			case <-settled:
+			case <-wait():
+				return false, nil
+			}
+			if now, _, _ := b.Scheduled(); now != nil && now != data {
+				continue
+			}
+		}
+		return false, err
 	}
 	return true, nil
 }

@@ -22,6 +22,7 @@ type step struct {
 	scalars    []byte
 	withheld   []int         // donors of the executable that this run must not consume
 	fence      chan struct{} // closed when every output has data or an error
+	settled    chan struct{} // closed when the outputs' values are final
 }
 
 // Step is a handle on a queued step, for waiting.
@@ -39,23 +40,24 @@ func (s *Step) Buffers() []*ir.Buffer {
 func (d *Device) enqueue(s *step) {
 	d.queueMu.Lock()
 	d.queue = append(d.queue, s)
+	d.unsettled++
 	d.queueMu.Unlock()
 	d.queueChanged.Broadcast()
 }
 
-// WaitForRoom waits until fewer than RunAhead steps are queued. BLOCKING; without Core.Mu.
+// WaitForRoom waits until fewer than RunAhead steps are queued or running. BLOCKING; without Core.Mu.
 func (d *Device) WaitForRoom() {
 	d.queueMu.Lock()
-	for d.core.options.RunAhead > 0 && len(d.queue) >= d.core.options.RunAhead {
+	for d.core.options.RunAhead > 0 && d.unsettled >= d.core.options.RunAhead {
 		d.queueChanged.Wait()
 	}
 	d.queueMu.Unlock()
 }
 
-// WaitIdle waits until every queued step has been handed to the client. BLOCKING; without Core.Mu.
+// WaitIdle waits until every queued step has ended and let go of what it held. BLOCKING; without Core.Mu.
 func (d *Device) WaitIdle() {
 	d.queueMu.Lock()
-	for len(d.queue) > 0 || d.running {
+	for d.unsettled > 0 {
 		d.queueChanged.Wait()
 	}
 	d.queueMu.Unlock()
@@ -65,16 +67,14 @@ func (d *Device) WaitIdle() {
 func (d *Device) work() {
 	for {
 		d.queueMu.Lock()
-		d.running = false
-		d.queueChanged.Broadcast()
 		for len(d.queue) == 0 {
 			d.queueChanged.Wait()
 		}
 		s := d.queue[0]
 		d.queue[0] = nil
 		d.queue = d.queue[1:]
-		d.running = true
 		d.queueMu.Unlock()
+		d.queueChanged.Broadcast()
 		d.run(s)
 	}
 }
@@ -82,26 +82,58 @@ func (d *Device) work() {
 func (d *Device) run(s *step) {
 	<-s.executable.done
 	data, launched, err := d.launch(s)
-	switch {
-	case err == nil:
-		for i, out := range s.outputs {
+	for i, out := range s.outputs {
+		if err == nil {
 			out.Fulfill(data[i])
-		}
-	case launched && s.intact():
-		d.runApart(s, err)
-	default:
-		for _, out := range s.outputs {
+		} else {
 			out.Fail(err)
 		}
 	}
 	close(s.fence)
-	d.finish(s, launched, err)
-	for _, b := range s.arguments {
-		b.Release()
+	if !launched {
+		d.restore(s, err)
 	}
-	for _, b := range s.outputs {
-		b.Release()
+	d.settling <- ending{s, launched, err}
+}
+
+// ending is a step on its way to its end.
+type ending struct {
+	step     *step
+	launched bool
+	err      error // of the launch
+}
+
+// settle waits for the steps' ends, in order, for the life of the process. A run that failed is
+// run again output by output, so that exactly those that depend on the fault stay failed.
+func (d *Device) settle() {
+	for e := range d.settling {
+		s, err := e.step, e.err
+		if err == nil {
+			err = d.await(s)
+		}
+		if err != nil && e.launched && s.intact() {
+			d.runApart(s, err)
+		}
+		close(s.settled)
+		d.release(s)
 	}
+}
+
+// await waits for a launched step and gives the error that it failed with. The outputs of one run
+// share its fate, so one of them answers for all.
+func (d *Device) await(s *step) error {
+	data, err := s.outputs[0].Wait()
+	if err != nil {
+		return err
+	}
+	if ready, err := d.core.client.Readiness(data); ready {
+		return err
+	}
+	ended := make(chan error, 1)
+	if err := d.core.client.OnReadyCallback(data, func(err error) { ended <- err }); err != nil {
+		return nil // the value was donated to a later step, which runs after this one
+	}
+	return <-ended
 }
 
 // launch hands the step to the client. launched is false where the client was never asked to run.
@@ -155,26 +187,22 @@ func (s *step) intact() bool {
 	return true
 }
 
-// runApart runs the outputs of a failed step one by one, so that exactly those that depend on the
-// fault fail. Their programs are parts of the step's own key, without donors.
+// runApart runs the outputs of a failed step one by one. Their programs are parts of the step's
+// own key, without donors.
 func (d *Device) runApart(s *step, stepError error) {
 	if len(s.outputs) == 1 {
-		s.outputs[0].Fail(stepError)
 		return
 	}
 	program, err := ir.DecodeKey(s.executable.key)
 	if err != nil {
-		for _, out := range s.outputs {
-			out.Fail(stepError)
-		}
-		return
+		return // the outputs keep the step's error
 	}
 	offsets := scalarOffsets(program)
 	for i, out := range s.outputs {
 		part, parameters, scalars := program.Only(i)
 		computation, _, err := d.core.build(part, d)
 		if err != nil {
-			out.Fail(err)
+			out.Replace(nil, err)
 			continue
 		}
 		single := &step{device: d, executable: &executable{computation: computation}, outputs: s.outputs[i : i+1]}
@@ -184,11 +212,10 @@ func (d *Device) runApart(s *step, stepError error) {
 		for _, k := range scalars {
 			single.scalars = append(single.scalars, s.scalars[offsets[k]:offsets[k+1]]...)
 		}
-		data, _, err := d.launch(single)
-		if err != nil {
-			out.Fail(err)
+		if data, _, err := d.launch(single); err != nil {
+			out.Replace(nil, err)
 		} else {
-			out.Fulfill(data[0])
+			out.Replace(data[0], nil)
 		}
 		computation.Close()
 	}
@@ -205,28 +232,41 @@ func scalarOffsets(program *ir.Program) []int {
 	return offsets
 }
 
-// finish releases the last good values, and puts them back where the step was never launched: the
-// storages that still hold its placeholders then read as before it, and the error is raised once
-// by the next cut or read.
-func (d *Device) finish(s *step, launched bool, err error) {
+// restore gives storages back the last good values that a step which was never launched had
+// taken: those that still hold its placeholders read as before it. The error is raised once by
+// the next cut or read.
+func (d *Device) restore(s *step, err error) {
 	d.core.Mu.Lock()
 	defer d.core.Mu.Unlock()
-	graph := &d.core.Graph
-	restored := false
 	for i, good := range s.lastGood {
 		if good == nil {
 			continue
 		}
-		if err != nil && !launched {
-			// The root may be gone or overwritten by now; then it holds something else.
-			if r := s.roots[i]; r.value != nil && r.value.Buffer == s.outputs[i] {
-				r.Set(good)
-				restored = true
-			}
+		// The root may be gone or overwritten by now; then it holds something else.
+		if r := s.roots[i]; r.value != nil && r.value.Buffer == s.outputs[i] {
+			r.Set(good)
+			d.deferredError = err
 		}
-		graph.Release(good)
 	}
-	if restored {
-		d.deferredError = err
+}
+
+// release lets go of all that the step held.
+func (d *Device) release(s *step) {
+	d.core.Mu.Lock()
+	for _, good := range s.lastGood {
+		if good != nil {
+			d.core.Graph.Release(good)
+		}
 	}
+	d.core.Mu.Unlock()
+	for _, b := range s.arguments {
+		b.Release()
+	}
+	for _, b := range s.outputs {
+		b.Release()
+	}
+	d.queueMu.Lock()
+	d.unsettled--
+	d.queueMu.Unlock()
+	d.queueChanged.Broadcast()
 }

@@ -14,9 +14,15 @@ import (
 // the device memory at once. Safe for concurrent use.
 type Buffer struct {
 	references atomic.Int32
-	done       chan struct{} // closed when data or err is set; nil where data was there from the start
-	data       client.Data
-	err        error
+	done       <-chan struct{} // closed when value is set; nil where it was set from the start
+	settled    <-chan struct{} // closed when value is final; nil where it always was
+	value      atomic.Pointer[bufferValue]
+	replaced   []client.Data // what Replace took out; only who settles the buffer touches it
+}
+
+type bufferValue struct {
+	data client.Data
+	err  error
 }
 
 var liveBuffers atomic.Int64
@@ -27,35 +33,51 @@ func LiveBuffers() int64 { return liveBuffers.Load() }
 // NewBuffer wraps data that exists, with one reference; the buffer owns data.
 func NewBuffer(data client.Data) *Buffer {
 	liveBuffers.Add(1)
-	b := &Buffer{data: data}
+	b := &Buffer{}
+	b.value.Store(&bufferValue{data: data})
 	b.references.Store(1)
 	return b
 }
 
-// NewPromise makes a buffer whose data comes later, with one reference. Several promises may
-// share one done channel; whoever closes it has called Fulfill or Fail on each before.
-func NewPromise(done chan struct{}) *Buffer {
+// NewPromise makes a buffer whose data comes later, with one reference. Promises of one step
+// share the channels: done is closed after Fulfill or Fail was called on each, settled after the
+// last Replace.
+func NewPromise(done, settled <-chan struct{}) *Buffer {
 	liveBuffers.Add(1)
-	b := &Buffer{done: done}
+	b := &Buffer{done: done, settled: settled}
 	b.references.Store(1)
 	return b
 }
 
-// Fulfill sets a promise's data. The promise's done channel is closed afterwards by the caller.
-func (b *Buffer) Fulfill(data client.Data) { b.data = data }
+// Fulfill sets a promise's data, which the buffer owns from then on.
+func (b *Buffer) Fulfill(data client.Data) { b.value.Store(&bufferValue{data: data}) }
 
 // Fail sets a promise's error.
-func (b *Buffer) Fail(err error) { b.err = err }
+func (b *Buffer) Fail(err error) { b.value.Store(&bufferValue{err: err}) }
+
+// Replace gives a promise whose value turned out to be lost another one, or the error for good
+// where data is nil. Only before settled is closed.
+func (b *Buffer) Replace(data client.Data, err error) {
+	if old := b.value.Load(); old != nil && old.data != nil {
+		b.replaced = append(b.replaced, old.data)
+	}
+	b.value.Store(&bufferValue{data, err})
+}
 
 // Done is closed when the buffer has been scheduled or has failed; nil where it always was.
 func (b *Buffer) Done() <-chan struct{} { return b.done }
+
+// Settled is closed when the value is final: the step that makes it has ended, and what could be
+// run again after a failure has been. nil where it always was.
+func (b *Buffer) Settled() <-chan struct{} { return b.settled }
 
 // Wait blocks until the value has been scheduled (not until it is computed) and gives its data.
 func (b *Buffer) Wait() (client.Data, error) {
 	if b.done != nil {
 		<-b.done
 	}
-	return b.data, b.err
+	v := b.value.Load()
+	return v.data, v.err
 }
 
 // Scheduled gives the data if it is there, without waiting.
@@ -67,7 +89,8 @@ func (b *Buffer) Scheduled() (data client.Data, err error, ok bool) {
 			return nil, nil, false
 		}
 	}
-	return b.data, b.err, true
+	v := b.value.Load()
+	return v.data, v.err, true
 }
 
 // Retain takes a reference.
@@ -78,9 +101,11 @@ func (b *Buffer) Retain() { b.references.Add(1) }
 func (b *Buffer) Release() {
 	if b.references.Add(-1) == 0 {
 		liveBuffers.Add(-1)
-		if b.data != nil {
-			b.data.Close()
-			b.data = nil
+		if v := b.value.Load(); v != nil && v.data != nil {
+			v.data.Close()
+		}
+		for _, data := range b.replaced {
+			data.Close()
 		}
 	}
 }

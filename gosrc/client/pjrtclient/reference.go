@@ -85,25 +85,36 @@ func (c *Client) CreateViewOfExternalMemory(pointer uintptr, s shape.Shape, name
 
 // IsReady is true where a value can be read without waiting; a value that failed can.
 func (c *Client) IsReady(d client.Data) bool {
+	ready, _ := c.Readiness(d)
+	return ready
+}
+
+// Readiness says whether a value can be read without waiting, and the error of one that failed;
+// sharded data is ready when all its shards are. ready is false with an error where the question
+// itself cannot be asked (a placeholder, a donated value).
+func (c *Client) Readiness(d client.Data) (ready bool, err error) {
 	mine, err := c.own(d)
 	if err != nil {
-		return false
+		return false, err
 	}
 	m, err := mine.hold()
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer m.release()
 	if m.buffer != nil {
-		ready, _ := m.buffer.IsReady()
-		return ready
+		return m.buffer.IsReady()
 	}
 	for _, s := range m.shards {
-		if ready, _ := s.buffer.IsReady(); !ready {
-			return false
+		ready, failure := s.buffer.IsReady()
+		if !ready {
+			return false, failure
+		}
+		if err == nil {
+			err = failure
 		}
 	}
-	return true
+	return true, err
 }
 
 // OnReadyCallback calls fn once, on a goroutine of its own, when the value is ready or has failed;
