@@ -144,7 +144,7 @@ func lowerFrexp(l *ir.Lowering) []hlo.Value {
 	multiple := e.BitcastConvert(e.Convert(size, x.Dtype()), integer)
 	normal := e.Select(subnormal, multiple, size)
 	exponent := e.Binary(hlo.ShiftRightLogical, normal, constant(mantissaBits))
-	lowest := bias + mantissaBits - 1
+	lowest := bias + mantissaBits
 	exponent = e.sub(exponent, e.Select(subnormal, constant(bias+lowest), constant(bias)))
 	mantissa := e.or(e.and(normal, constant(1<<mantissaBits-1)), constant(bias<<mantissaBits))
 	mantissa = e.BitcastConvert(e.or(mantissa, e.and(bits, sign)), x.Dtype())

@@ -11,20 +11,21 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "clamp", InPlace: []string{"clamp_"}, Out: []string{"clamp.out"}, Meta: metaClamp(1, 2), Lower: lowerClamp},
-		&Row{Name: "clamp.Tensor", InPlace: []string{"clamp_.Tensor"}, Out: []string{"clamp.Tensor_out"}, Meta: metaClamp(1, 2), Lower: lowerClamp},
-		&Row{Name: "clamp_min", InPlace: []string{"clamp_min_"}, Out: []string{"clamp_min.out"}, Meta: metaClamp(1, -1), Lower: lowerClamp},
-		&Row{Name: "clamp_min.Tensor", InPlace: []string{"clamp_min_.Tensor"}, Out: []string{"clamp_min.Tensor_out"}, Meta: metaClamp(1, -1), Lower: lowerClamp},
-		&Row{Name: "clamp_max", InPlace: []string{"clamp_max_"}, Out: []string{"clamp_max.out"}, Meta: metaClamp(-1, 1), Lower: lowerClamp},
-		&Row{Name: "clamp_max.Tensor", InPlace: []string{"clamp_max_.Tensor"}, Out: []string{"clamp_max.Tensor_out"}, Meta: metaClamp(-1, 1), Lower: lowerClamp},
+		&Row{Name: "clamp", InPlace: []string{"clamp_"}, Out: []string{"clamp.out"}, Meta: metaClamp("_scalar_cpu", 1, 2), Lower: lowerClamp},
+		&Row{Name: "clamp.Tensor", InPlace: []string{"clamp_.Tensor"}, Out: []string{"clamp.Tensor_out"}, Meta: metaClamp("_cpu", 1, 2), Lower: lowerClamp},
+		&Row{Name: "clamp_min", InPlace: []string{"clamp_min_"}, Out: []string{"clamp_min.out"}, Meta: metaClamp("_scalar_cpu", 1, -1), Lower: lowerClamp},
+		&Row{Name: "clamp_min.Tensor", InPlace: []string{"clamp_min_.Tensor"}, Out: []string{"clamp_min.Tensor_out"}, Meta: metaClamp("_cpu", 1, -1), Lower: lowerClamp},
+		&Row{Name: "clamp_max", InPlace: []string{"clamp_max_"}, Out: []string{"clamp_max.out"}, Meta: metaClamp("_scalar_cpu", -1, 1), Lower: lowerClamp},
+		&Row{Name: "clamp_max.Tensor", InPlace: []string{"clamp_max_.Tensor"}, Out: []string{"clamp_max.Tensor_out"}, Meta: metaClamp("_cpu", -1, 1), Lower: lowerClamp},
 		&Row{Name: "hardtanh", InPlace: []string{"hardtanh_"}, Out: []string{"hardtanh.out"}, Meta: metaHardtanh, Lower: lowerClamp},
 		&Row{Name: "where.self", Out: []string{"where.self_out"}, Meta: metaWhere, Lower: lowerWhere},
 	)
 }
 
 // metaClamp declares a clamp whose bounds are arguments low and high, -1 for none. Bounds take
-// part in promotion.
-func metaClamp(low, high int) func(c *Call) error {
+// part in promotion. kernel ends the name of torch's kernel: with one tensor as bound it is that of
+// maximum or minimum, which bool has.
+func metaClamp(kernel string, low, high int) func(c *Call) error {
 	return func(c *Call) error {
 		arguments := make([]int, 1, 3)
 		lowest := low >= 0 && !c.IsNone(low)
@@ -50,8 +51,15 @@ func metaClamp(low, high int) func(c *Call) error {
 		if err != nil {
 			return err
 		}
-		if err := require("clamp_cpu", d, reals); err != nil {
-			return err
+		if d == dtype.Bool && (kernel != "_cpu" || lowest && highest) || !d.IsIntegral() && !d.IsFloat() {
+			bound := ""
+			switch {
+			case !highest:
+				bound = "_min"
+			case !lowest:
+				bound = "_max"
+			}
+			return notImplemented("clamp"+bound+kernel, d)
 		}
 		dims, err := c.BroadcastDims(arguments...)
 		if err != nil {

@@ -81,7 +81,6 @@ func init() {
 		{name: "sign", allowed: bools | reals, f: ofOne(elementwise.sign), message: map[kinds]error{
 			complexes: notImplementedText("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.")}},
 		{name: "sgn", allowed: anyKind, f: ofOne(elementwise.sign)},
-		{name: "conj_physical", allowed: anyKind, f: ofOne(elementwise.conj)},
 		rounding("floor", func(e elementwise, x hlo.Value) hlo.Value { return e.Unary(hlo.Floor, x) }),
 		rounding("ceil", func(e elementwise, x hlo.Value) hlo.Value { return e.Unary(hlo.Ceil, x) }),
 		rounding("round", func(e elementwise, x hlo.Value) hlo.Value { return e.Unary(hlo.RoundNearestEven, x) }),
@@ -116,6 +115,7 @@ func init() {
 		register(u.row())
 	}
 	register(
+		&Row{Name: "_conj_physical", InPlace: []string{"conj_physical_"}, Out: []string{"conj_physical.out"}, Meta: metaConj, Lower: lowerFormula(ofOne(elementwise.conj))},
 		&Row{Name: "abs", InPlace: []string{"abs_"}, Out: []string{"abs.out"}, Meta: metaAbs, Lower: lowerTyped(ofOne(elementwise.magnitude))},
 		&Row{Name: "angle", Out: []string{"angle.out"}, Meta: metaAngle, Lower: lowerTyped(ofOne(elementwise.angle))},
 		&Row{Name: "round.decimals", InPlace: []string{"round_.decimals"}, Out: []string{"round.decimals_out"}, Meta: metaRoundDecimals, Lower: lowerRoundDecimals},
@@ -128,6 +128,8 @@ func (e elementwise) sign(x hlo.Value) hlo.Value {
 	switch d := x.Dtype(); {
 	case d == dtype.Bool:
 		return x
+	case d.IsUnsigned():
+		return as(e.Builder, e.unequal(x, e.zero(x)), d)
 	case d.IsFloat():
 		return e.Select(e.isNaN(x), e.zero(x), e.addNumber(e.Unary(hlo.Sign, x), 0))
 	}
@@ -164,6 +166,11 @@ func metaAbs(c *Call) error {
 	c.Operand(c.Node(0))
 	c.Attr(int64(d.OpMath()))
 	return c.Out(d.Real(), c.Dims(0))
+}
+
+func metaConj(c *Call) error {
+	c.Operand(c.Node(0))
+	return c.Out(c.Dtype(0), c.Dims(0))
 }
 
 func metaAngle(c *Call) error {
