@@ -191,7 +191,11 @@ PJRT_FIELD(PJRT_Device_DefaultMemory_Args, struct_size)
 PJRT_FIELD(PJRT_Device_DefaultMemory_Args, extension_start)
 PJRT_FIELD(PJRT_Device_DefaultMemory_Args, device)
 PJRT_FIELD(PJRT_Device_DefaultMemory_Args, memory)
+#if PJRT_KNOWN_MINOR >= 114
+PJRT_STRUCT(PJRT_Device_MemoryStats_Args, peak_allocated_bytes_is_set)
+#else
 PJRT_STRUCT(PJRT_Device_MemoryStats_Args, peak_pool_bytes_is_set)
+#endif
 PJRT_FIELD(PJRT_Device_MemoryStats_Args, struct_size)
 PJRT_FIELD(PJRT_Device_MemoryStats_Args, extension_start)
 PJRT_FIELD(PJRT_Device_MemoryStats_Args, device)
@@ -216,6 +220,10 @@ PJRT_FIELD(PJRT_Device_MemoryStats_Args, pool_bytes)
 PJRT_FIELD(PJRT_Device_MemoryStats_Args, pool_bytes_is_set)
 PJRT_FIELD(PJRT_Device_MemoryStats_Args, peak_pool_bytes)
 PJRT_FIELD(PJRT_Device_MemoryStats_Args, peak_pool_bytes_is_set)
+#if PJRT_KNOWN_MINOR >= 114
+PJRT_FIELD(PJRT_Device_MemoryStats_Args, peak_allocated_bytes)
+PJRT_FIELD(PJRT_Device_MemoryStats_Args, peak_allocated_bytes_is_set)
+#endif
 PJRT_STRUCT(PJRT_Memory_Id_Args, id)
 PJRT_FIELD(PJRT_Memory_Id_Args, struct_size)
 PJRT_FIELD(PJRT_Memory_Id_Args, extension_start)
@@ -275,7 +283,11 @@ PJRT_FIELD(PJRT_Executable_OutputDimensions_Args, executable)
 PJRT_FIELD(PJRT_Executable_OutputDimensions_Args, num_outputs)
 PJRT_FIELD(PJRT_Executable_OutputDimensions_Args, dims)
 PJRT_FIELD(PJRT_Executable_OutputDimensions_Args, dim_sizes)
+#if PJRT_KNOWN_MINOR >= 104
+PJRT_STRUCT(PJRT_Executable_GetCompiledMemoryStats_Args, peak_unpadded_heap_bytes)
+#else
 PJRT_STRUCT(PJRT_Executable_GetCompiledMemoryStats_Args, peak_memory_in_bytes)
+#endif
 PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, struct_size)
 PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, extension_start)
 PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, executable)
@@ -290,6 +302,12 @@ PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, host_output_size_in_byte
 PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, host_alias_size_in_bytes)
 PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, host_temp_size_in_bytes)
 PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, peak_memory_in_bytes)
+#if PJRT_KNOWN_MINOR >= 104
+PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, total_size_in_bytes)
+PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, total_allocation_bytes)
+PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, indefinite_allocations)
+PJRT_FIELD(PJRT_Executable_GetCompiledMemoryStats_Args, peak_unpadded_heap_bytes)
+#endif
 PJRT_STRUCT(PJRT_Executable_Serialize_Args, serialized_executable_deleter)
 PJRT_FIELD(PJRT_Executable_Serialize_Args, struct_size)
 PJRT_FIELD(PJRT_Executable_Serialize_Args, extension_start)
@@ -298,7 +316,11 @@ PJRT_FIELD(PJRT_Executable_Serialize_Args, serialized_bytes)
 PJRT_FIELD(PJRT_Executable_Serialize_Args, serialized_bytes_size)
 PJRT_FIELD(PJRT_Executable_Serialize_Args, serialized_executable)
 PJRT_FIELD(PJRT_Executable_Serialize_Args, serialized_executable_deleter)
+#if PJRT_KNOWN_MINOR >= 114
+PJRT_STRUCT(PJRT_Executable_DeserializeAndLoad_Args, load_options)
+#else
 PJRT_STRUCT(PJRT_Executable_DeserializeAndLoad_Args, overridden_serialized_compile_options_size)
+#endif
 PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, struct_size)
 PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, extension_start)
 PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, client)
@@ -307,13 +329,20 @@ PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, serialized_executable_size)
 PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, loaded_executable)
 PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, overridden_serialized_compile_options)
 PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, overridden_serialized_compile_options_size)
+#if PJRT_KNOWN_MINOR >= 114
+PJRT_FIELD(PJRT_Executable_DeserializeAndLoad_Args, load_options)
+#endif
 PJRT_STRUCT(PJRT_Executable_Fingerprint_Args, executable_fingerprint_size)
 PJRT_FIELD(PJRT_Executable_Fingerprint_Args, struct_size)
 PJRT_FIELD(PJRT_Executable_Fingerprint_Args, extension_start)
 PJRT_FIELD(PJRT_Executable_Fingerprint_Args, executable)
 PJRT_FIELD(PJRT_Executable_Fingerprint_Args, executable_fingerprint)
 PJRT_FIELD(PJRT_Executable_Fingerprint_Args, executable_fingerprint_size)
+#if PJRT_KNOWN_MINOR >= 114
+PJRT_STRUCT(PJRT_ExecuteOptions, num_hlo_output_callbacks)
+#else
 PJRT_STRUCT(PJRT_ExecuteOptions, incarnation_ids)
+#endif
 PJRT_FIELD(PJRT_ExecuteOptions, struct_size)
 PJRT_FIELD(PJRT_ExecuteOptions, extension_start)
 PJRT_FIELD(PJRT_ExecuteOptions, send_callbacks)
@@ -328,6 +357,14 @@ PJRT_FIELD(PJRT_ExecuteOptions, call_location)
 PJRT_FIELD(PJRT_ExecuteOptions, num_tasks)
 PJRT_FIELD(PJRT_ExecuteOptions, task_ids)
 PJRT_FIELD(PJRT_ExecuteOptions, incarnation_ids)
+#if PJRT_KNOWN_MINOR >= 104
+PJRT_FIELD(PJRT_ExecuteOptions, multi_slice_config)
+#if PJRT_KNOWN_MINOR >= 114
+PJRT_FIELD(PJRT_ExecuteOptions, use_major_to_minor_data_layout_for_callbacks)
+PJRT_FIELD(PJRT_ExecuteOptions, hlo_output_callbacks)
+PJRT_FIELD(PJRT_ExecuteOptions, num_hlo_output_callbacks)
+#endif
+#endif
 PJRT_STRUCT(PJRT_LoadedExecutable_Execute_Args, execute_device)
 PJRT_FIELD(PJRT_LoadedExecutable_Execute_Args, struct_size)
 PJRT_FIELD(PJRT_LoadedExecutable_Execute_Args, extension_start)
@@ -471,3 +508,4 @@ PJRT_STRUCT(PJRT_Buffer_DecreaseExternalReferenceCount_Args, buffer)
 PJRT_FIELD(PJRT_Buffer_DecreaseExternalReferenceCount_Args, struct_size)
 PJRT_FIELD(PJRT_Buffer_DecreaseExternalReferenceCount_Args, extension_start)
 PJRT_FIELD(PJRT_Buffer_DecreaseExternalReferenceCount_Args, buffer)
+#include "abi_fields_more.h"

@@ -2,7 +2,7 @@
 #define XLA_GO_PJRT_ABI_FUNCTIONS_H_
 
 // Every function, in the order of the table. New functions are only ever appended.
-#define PJRT_FUNCTIONS(F) \
+#define PJRT_FUNCTIONS_TO_0_81(F) \
   F(Error_Destroy) F(Error_Message) F(Error_GetCode) \
   F(Plugin_Initialize) F(Plugin_Attributes) \
   F(Event_Destroy) F(Event_IsReady) F(Event_Error) F(Event_Await) F(Event_OnReady) \
@@ -43,5 +43,20 @@
   F(Client_DmaMap) F(Client_DmaUnmap) F(Client_CreateUninitializedBuffer) \
   F(Client_UpdateGlobalProcessInfo) F(TopologyDescription_Deserialize) F(Client_CreateAliasBuffer) \
   F(Client_FulfillAliasBuffer) F(LoadedExecutable_GetDeviceAssignment)
+
+#define PJRT_FUNCTIONS_0_82_TO_0_104(F) \
+  F(Client_CreateErrorBuffer) F(AsyncHostToDeviceTransferManager_TransferLiteral) \
+  F(Buffer_CopyRawToHostFuture) F(Device_PoisonExecution) F(Device_CreateAsyncTrackingEvent) \
+  F(AsyncTrackingEvent_Destroy) F(Executable_GetCompileOptions) F(Buffer_DonateWithControlDependency) \
+  F(Event_Create) F(Event_Set) F(Device_GetAttributes) F(Client_Load) \
+  F(LoadedExecutable_AddressableDeviceLogicalIds) F(Buffer_Bitcast) F(Error_ForEachPayload) \
+  F(TopologyDescription_Fingerprint) F(Executable_ParameterMemoryKinds)
+
+#define PJRT_FUNCTIONS_0_105_TO_0_115(F) \
+  F(Device_ClearMemoryStats) F(TopologyDescription_MakeCanonicalShapeForMemorySpace) \
+  F(TopologyDescription_GetMemorySpaceKindIds)
+
+#define PJRT_FUNCTIONS(F) \
+  PJRT_FUNCTIONS_TO_0_81(F) PJRT_FUNCTIONS_0_82_TO_0_104(F) PJRT_FUNCTIONS_0_105_TO_0_115(F)
 
 #endif

@@ -3,6 +3,7 @@
 #include "abi_functions.h"
 #ifdef PUBLISHED_HEADER
 #include PUBLISHED_HEADER
+#define PJRT_KNOWN_MINOR PJRT_API_MINOR
 #define OFFSET_OF_FUNCTION(name) offsetof(PJRT_Api, PJRT_##name)
 #else
 #include "abi_table.h"
@@ -20,13 +21,26 @@ static const abi_row rows[] = {
 #define PJRT_STRUCT(name, last) {#name, "", offsetof(name, last) + SIZE_OF(name, last), sizeof(name)},
 #define PJRT_FIELD(name, field) {#name, #field, offsetof(name, field), SIZE_OF(name, field)},
 #include "abi_fields.h"
+#ifndef PUBLISHED_HEADER  // which declares no extensions
+#include "abi_fields_extensions.h"
+#define PJRT_ROW(owner, type, position, function) \
+  {#owner, #function, sizeof(PJRT_Extension_Base) + position * sizeof(void *), sizeof(void *)},
+    PJRT_EXTENSION_FUNCTIONS(PJRT_ROW)
+#undef PJRT_ROW
+#endif
 #undef PJRT_STRUCT
 #undef PJRT_FIELD
     {"PJRT_Api", "struct_size", offsetof(PJRT_Api, struct_size), SIZE_OF(PJRT_Api, struct_size)},
     {"PJRT_Api", "extension_start", offsetof(PJRT_Api, extension_start), SIZE_OF(PJRT_Api, extension_start)},
     {"PJRT_Api", "pjrt_api_version", offsetof(PJRT_Api, pjrt_api_version), SIZE_OF(PJRT_Api, pjrt_api_version)},
 #define PJRT_ROW(name) {"PJRT_Api", "PJRT_" #name, OFFSET_OF_FUNCTION(name), sizeof(void *)},
-    PJRT_FUNCTIONS(PJRT_ROW)
+    PJRT_FUNCTIONS_TO_0_81(PJRT_ROW)
+#if PJRT_KNOWN_MINOR >= 104
+    PJRT_FUNCTIONS_0_82_TO_0_104(PJRT_ROW)
+#endif
+#if PJRT_KNOWN_MINOR >= 114
+    PJRT_FUNCTIONS_0_105_TO_0_115(PJRT_ROW)
+#endif
 #undef PJRT_ROW
 };
 

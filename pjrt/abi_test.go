@@ -8,33 +8,43 @@ import (
 	"testing"
 )
 
-// The tables are printed by testdata/gen_abi.sh from published headers.
+// The tables are printed by testdata/gen_abi.sh from published headers, and by gen_abi_ctypes.py.
 func TestLayoutMatchesPublishedHeaders(t *testing.T) {
 	files, err := filepath.Glob("testdata/abi_*.txt")
-	if err != nil || len(files) < 2 {
-		t.Fatalf("expected the layouts of at least two versions in testdata, got %v (%v)", files, err)
+	if err != nil || len(files) < 3 {
+		t.Fatalf("expected the layouts of at least three versions in testdata, got %v (%v)", files, err)
 	}
 	ours := map[string]abiRow{}
 	for _, row := range abiTable() {
 		ours[row.Struct+"."+row.Field] = row
 	}
+	compared := map[string]bool{}
 	for _, name := range files {
 		published := readTable(t, name)
-		if len(published) != len(ours) {
-			t.Errorf("%s has %d rows, expected %d: print it again with gen_abi.sh", name, len(published), len(ours))
+		if len(published) < 900 {
+			t.Errorf("%s has %d rows: print it again", name, len(published))
 		}
 		for _, row := range published {
 			own, found := ours[row.Struct+"."+row.Field]
+			compared[row.Struct+"."+row.Field] = true
 			switch {
 			case !found:
 				t.Errorf("%s: %s.%s is not declared here", name, row.Struct, row.Field)
+			case row.Field == "-": // what is published may be an older, shorter struct
+				if own.Size < row.Size {
+					t.Errorf("%s: %s has %d bytes, declared with %d", name, row.Struct, row.Size, own.Size)
+				}
 			case own.Offset != row.Offset:
 				t.Errorf("%s: %s.%s is at %d, declared at %d", name, row.Struct, row.Field, row.Offset, own.Offset)
-			case row.Field == "-" && own.Size > row.Size: // newer versions may be longer
-				t.Errorf("%s: %s has %d bytes, declared with %d", name, row.Struct, row.Size, own.Size)
-			case row.Field != "-" && own.Size != row.Size:
+			case own.Size != row.Size:
 				t.Errorf("%s: %s.%s has %d bytes, declared with %d", name, row.Struct, row.Field, row.Size, own.Size)
 			}
+		}
+	}
+	for name, row := range ours {
+		// The cross-host extension is in none of the tables.
+		if !compared[name] && row.Struct[:min(14, len(row.Struct))] != "PJRT_Transfers" && row.Struct != "PJRT_CrossHostTransfers_Extension" {
+			t.Errorf("%s is declared here and in no published table", name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// The part of the PJRT C interface that this package uses, declared by ourselves.
+// The PJRT C interface up to version 0.115, declared by ourselves.
 //
 // Names, field order and field types are the published binary interface (versions 0.81 and newer)
 // and may not change. abi_fields.h lists every field again, and a test compares all offsets and
@@ -13,6 +13,8 @@
 #include "abi_functions.h"
 
 #define PJRT_MAJOR 0
+// All fields that are declared here are known; abi_table.c knows fewer of an older header.
+#define PJRT_KNOWN_MINOR 115
 
 // FN_Error_Destroy and so on: positions in the table.
 enum {
@@ -35,6 +37,16 @@ typedef struct PJRT_TopologyDescription PJRT_TopologyDescription;
 typedef struct PJRT_SerializedExecutable PJRT_SerializedExecutable;
 typedef struct PJRT_SerializedTopology PJRT_SerializedTopology;
 typedef struct PJRT_ExecuteContext PJRT_ExecuteContext;
+typedef struct PJRT_AsyncHostToDeviceTransferManager PJRT_AsyncHostToDeviceTransferManager;
+typedef struct PJRT_AsyncTrackingEvent PJRT_AsyncTrackingEvent;
+typedef struct PJRT_CopyToDeviceStream PJRT_CopyToDeviceStream;
+typedef struct PJRT_DeviceAssignmentSerialized PJRT_DeviceAssignmentSerialized;
+typedef struct PJRT_Device_Attributes PJRT_Device_Attributes;
+typedef struct PJRT_FulfillAliasBufferCallback PJRT_FulfillAliasBufferCallback;
+typedef struct PJRT_SerializedCompileOptions PJRT_SerializedCompileOptions;
+
+// Makes an error for a plugin whose callback failed.
+typedef PJRT_Error *(*PJRT_CallbackError)(int code, const char *message, size_t message_size);
 
 // Every struct of the interface starts with its size as the caller knows it and a list of
 // extensions, which is empty in all that this package sends.
@@ -232,6 +244,8 @@ typedef struct PJRT_Device_MemoryStats_Args {
   bool pool_bytes_is_set;
   int64_t peak_pool_bytes;
   bool peak_pool_bytes_is_set;
+  int64_t peak_allocated_bytes;
+  bool peak_allocated_bytes_is_set;
 } PJRT_Device_MemoryStats_Args;
 typedef struct PJRT_Memory_Id_Args { PJRT_HEAD; PJRT_Memory *memory; int id; } PJRT_Memory_Id_Args;
 typedef struct PJRT_Memory_Kind_Args {
@@ -294,6 +308,10 @@ typedef struct PJRT_Executable_GetCompiledMemoryStats_Args {
   int64_t host_alias_size_in_bytes;
   int64_t host_temp_size_in_bytes;
   int64_t peak_memory_in_bytes;
+  int64_t total_size_in_bytes;
+  int64_t total_allocation_bytes;
+  int64_t indefinite_allocations;
+  int64_t peak_unpadded_heap_bytes;
 } PJRT_Executable_GetCompiledMemoryStats_Args;
 typedef struct PJRT_Executable_Serialize_Args {
   PJRT_HEAD;
@@ -311,6 +329,7 @@ typedef struct PJRT_Executable_DeserializeAndLoad_Args {
   PJRT_LoadedExecutable *loaded_executable;
   const char *overridden_serialized_compile_options;
   size_t overridden_serialized_compile_options_size;
+  struct PJRT_LoadOptions *load_options;
 } PJRT_Executable_DeserializeAndLoad_Args;
 typedef struct PJRT_Executable_Fingerprint_Args {
   PJRT_HEAD;
@@ -330,6 +349,10 @@ typedef struct PJRT_ExecuteOptions {
   size_t num_tasks;
   int *task_ids;
   int64_t *incarnation_ids;
+  void *multi_slice_config;
+  bool use_major_to_minor_data_layout_for_callbacks;
+  void *hlo_output_callbacks;
+  size_t num_hlo_output_callbacks;
 } PJRT_ExecuteOptions;
 typedef struct PJRT_LoadedExecutable_Execute_Args {
   PJRT_HEAD;
@@ -449,12 +472,17 @@ typedef struct PJRT_Buffer_UnsafePointer_Args { PJRT_HEAD; PJRT_Buffer *buffer; 
 typedef struct PJRT_Buffer_IncreaseExternalReferenceCount_Args { PJRT_HEAD; PJRT_Buffer *buffer; } PJRT_Buffer_IncreaseExternalReferenceCount_Args;
 typedef struct PJRT_Buffer_DecreaseExternalReferenceCount_Args { PJRT_HEAD; PJRT_Buffer *buffer; } PJRT_Buffer_DecreaseExternalReferenceCount_Args;
 
+#include "abi_descriptions.h"
+#include "abi_extensions.h"
+#include "abi_transfers.h"
+
 // S_<struct>: the size to send, the end of the last field that is known here (not sizeof, which
 // counts the padding behind it).
 enum {
 #define PJRT_STRUCT(name, last) S_##name = offsetof(name, last) + sizeof(((name *)0)->last),
 #define PJRT_FIELD(name, field)
 #include "abi_fields.h"
+#include "abi_fields_extensions.h"
 #undef PJRT_STRUCT
 #undef PJRT_FIELD
   S_END
