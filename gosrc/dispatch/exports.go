@@ -11,6 +11,7 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/metrics"
+	"xla_go/gosrc/ops"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
@@ -151,6 +152,9 @@ func xlaGoCount(name *C.char, n C.int64_t) { metrics.Counter(C.GoString(name)).A
 func xlaGoDeviceCount() C.int32_t {
 	return C.int32_t(space.Core.Client().GetNumLocalDevices())
 }
+
+//export xlaGoRowsDigest
+func xlaGoRowsDigest() C.uint64_t { return C.uint64_t(ops.NamesDigest()) }
 
 //export xlaGoBufferPointer
 func xlaGoBufferPointer(s *C.xla_go_storage) C.uint64_t {

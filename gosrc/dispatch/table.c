@@ -19,6 +19,7 @@ static const xla_go_table table = {
     .count = (void (*)(const char *, int64_t))xlaGoCount,
     .buffer_pointer = xlaGoBufferPointer,
     .device_count = xlaGoDeviceCount,
+    .rows_digest = xlaGoRowsDigest,
 };
 
 const xla_go_table *xla_go_get_table(void) { return &table; }

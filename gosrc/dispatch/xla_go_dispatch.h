@@ -168,9 +168,12 @@ typedef struct xla_go_table {
   // The address of a ready value's device memory, or 0 (0 also for a storage without a value yet).
   uint64_t (*buffer_pointer)(xla_go_storage *storage);
 
-  // Number of xla devices of this process (at least 1). Optional: NULL, or a struct_size that
-  // ends before it, means 1.
+  // Number of xla devices of this process (at least 1). NULL means 1.
   int32_t (*device_count)(void);
+
+  // XLA_GO_ROWS_DIGEST of the runtime's table of rows: an adapter with another one calls the wrong
+  // operators.
+  uint64_t (*rows_digest)(void);
 } xla_go_table;
 
 #ifdef __cplusplus

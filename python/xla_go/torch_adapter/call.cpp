@@ -262,6 +262,8 @@ c10::OperatorName split_name(const std::string& full_name) {
 
 }  // namespace
 
+const uint64_t rows_digest = XLA_GO_ROWS_DIGEST;
+
 Frame::~Frame() {
   for (xla_go_output& output : call.outputs) {
     std::free(output.storage);

@@ -14,6 +14,9 @@ namespace xla_go {
 // Returns the names of the rows whose schema this entry cannot serve.
 std::vector<std::string> register_rows(torch::Library& library);
 
+// Identifies the table of rows that this adapter was built with.
+extern const uint64_t rows_digest;
+
 // Calls made through rows since the process began.
 int64_t row_call_count();
 

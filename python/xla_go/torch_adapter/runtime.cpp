@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <string>
 
+#include "call.h"
 #include "errors.h"
 #include "storage.h"
 
@@ -53,15 +53,19 @@ const xla_go_table* ask_python_for_table() {
 }
 
 void check_table(const xla_go_table& table) {
-  constexpr auto needed =
-      static_cast<int64_t>(offsetof(xla_go_table, buffer_pointer) + sizeof(void*));
-  if (table.version != XLA_GO_DISPATCH_VERSION || table.struct_size < needed) {
+  if (table.version != XLA_GO_DISPATCH_VERSION ||
+      table.struct_size < static_cast<int64_t>(sizeof(xla_go_table))) {
     throw_python(PythonKind::runtime_error,
                  "xla_go: expected a runtime with table version " +
                      std::to_string(XLA_GO_DISPATCH_VERSION) + " and at least " +
-                     std::to_string(needed) + " bytes, got version " +
+                     std::to_string(sizeof(xla_go_table)) + " bytes, got version " +
                      std::to_string(table.version) + " and " + std::to_string(table.struct_size) +
                      " bytes; install xla_go again so that its parts match");
+  }
+  if (table.rows_digest() != rows_digest) {
+    throw_python(PythonKind::runtime_error,
+                 "xla_go: the adapter was built with another table of operators than the runtime "
+                 "has; install xla_go again so that its parts match");
   }
 }
 
@@ -93,10 +97,7 @@ int device_count() {
   const xla_go_table& table = enter();
   // The devices of a process do not change; asking costs a crossing.
   static const int count = [&table] {
-    constexpr auto needed =
-        static_cast<int64_t>(offsetof(xla_go_table, device_count) + sizeof(void*));
-    const bool known = table.struct_size >= needed && table.device_count != nullptr;
-    return known ? std::min(table.device_count(), max_devices) : 1;
+    return table.device_count != nullptr ? std::min(table.device_count(), max_devices) : 1;
   }();
   return count;
 }
