@@ -65,9 +65,9 @@ $(STAMPS)/prebuilt-oldest: $(ADAPTER) $(ROWS) $(STAMPS)/oldest-venv
 	$(OLDEST)/bin/python -I python/xla_go/_adapter.py --prebuild build/prebuilt
 	@touch $@
 
-# $(1): where the wheel goes.
+# $(1): where the wheel goes. Two builds at once would share build/.
 define build_wheel
-rm -rf $(1) build/lib* build/bdist* && $(BUILD)/bin/python $(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir $(1) .
+flock build/lock sh -c "rm -rf $(1) build/lib* build/bdist* && $(BUILD)/bin/python $(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir $(1) ."
 endef
 
 $(STAMPS)/wheel: $(WHEEL_SOURCES) $(ROWS) $(PREBUILT) | $(STAMPS)/build-venv

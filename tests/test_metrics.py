@@ -36,6 +36,18 @@ def test_a_program_is_compiled_once_and_counted() -> None:
     assert abs(samples[0][0] - time.time()) < 60
 
 
+def test_a_compile_that_sync_started_is_seen() -> None:
+    x = torch.ones(17, device="xla")
+    for _ in range(50):
+        x = (x * 1.5).sin()
+    xla_go.sync()
+    assert metrics.metric_data("CompileTime") is not None
+    y = (x * 2).cos()
+    xla_go.sync()
+    metrics.clear_all()
+    assert y.shape == (17,) and metrics.metric_names() == []
+
+
 def test_transfers_count_their_bytes() -> None:
     torch.zeros(256, dtype=torch.float32).to("xla").cpu()
     inbound, outbound = metrics.metric_data("InboundData"), metrics.metric_data("OutboundData")

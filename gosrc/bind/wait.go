@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"xla_go/gosrc/client/current"
+	"xla_go/gosrc/dispatch"
 )
 
 // pendingWait is something that will happen, waited for in slices.
@@ -51,6 +52,33 @@ func WaitDeviceOpsBegin(devices string) (token int64, err error) {
 		defer func() { w.finish(failure) }()
 		defer guard(&failure)
 		failure = c.WaitDeviceOps(split(devices))
+	}()
+	return waitTable.add(w), nil
+}
+
+// QueueWaitBegin gives a token to wait for every step that has been queued so far, its compile
+// included. Not blocking.
+func QueueWaitBegin() (token int64, err error) {
+	defer guard(&err)
+	w := newWait()
+	space := dispatch.Space()
+	if space == nil { // no tensor yet
+		w.finish(nil)
+		return waitTable.add(w), nil
+	}
+	count := current.IfInitialized().GetNumLocalDevices()
+	go func() {
+		var failure error
+		defer func() { w.finish(failure) }()
+		defer guard(&failure)
+		for i := range count {
+			device, err := space.Core.Device(i)
+			if err != nil {
+				failure = err
+				return
+			}
+			device.WaitIdle()
+		}
 	}()
 	return waitTable.add(w), nil
 }

@@ -146,9 +146,16 @@ def load_table() -> int:
 
 
 def wait(function: str, *arguments: Any) -> None:
-    """Repeats a waiting function in short slices until it says that it is done; Ctrl-C breaks out between them."""
-    while not call(function, *arguments, WAIT_SLICE_MS):
-        pass
+    """Waits for what `function` gives a token for, and raises the error it ends with.
+
+    BLOCKING in short slices: other threads run meanwhile, and Ctrl-C breaks out.
+    """
+    token = call(function, *arguments)
+    try:
+        while not call("Wait", token, WAIT_SLICE_MS):
+            pass
+    finally:
+        call("EndWait", token)
 
 
 def lines(text: str) -> list[str]:

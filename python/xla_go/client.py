@@ -84,11 +84,7 @@ class Data(_Handle):
 
     def wait(self) -> None:
         """Waits until it has been computed and raises the error if that failed. BLOCKING; other threads run, Ctrl-C breaks it."""
-        token = _runtime.call("ReadBegin", self._handle)
-        try:
-            _runtime.wait("Wait", token)
-        finally:
-            _runtime.call("EndWait", token)
+        _runtime.wait("ReadBegin", self._handle)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Waits for it and copies it to the host. BLOCKING, as `wait`."""

@@ -1,6 +1,9 @@
 """Counters and metrics of the runtime, under torch_xla's names.
 
 None of these starts the runtime: before the first device use everything is empty.
+
+Compiling and running go on after `sync` has returned. What reads or clears metrics waits for the steps that are queued,
+so that it sees all of them (BLOCKING; other threads run, Ctrl-C breaks it). Counters of steps are set by `sync` itself.
 """
 
 from __future__ import annotations
@@ -27,6 +30,14 @@ SHORT_COUNTERS = ("CachedCompile", "MarkStep", "DynamoSyncInputExecuteTime")
 SHORT_METRICS = ("CompileTime", "ExecuteTime", "ExecuteReplicatedTime", "TransferToDeviceTime", "TransferFromDeviceTime")
 
 
+def _settled() -> bool:
+    """Waits for queued steps; False where the runtime has not been started and there is nothing to see."""
+    if not _runtime.loaded():
+        return False
+    _runtime.wait("QueueWaitBegin")
+    return True
+
+
 def counter_names() -> list[str]:
     """Names of the counters that have counted something, sorted."""
     return _runtime.lines(_runtime.call("CounterNames")) if _runtime.loaded() else []
@@ -41,7 +52,7 @@ def counter_value(name: str) -> int | None:
 
 def metric_names() -> list[str]:
     """Names of the metrics that have observed something, sorted."""
-    return _runtime.lines(_runtime.call("MetricNames")) if _runtime.loaded() else []
+    return _runtime.lines(_runtime.call("MetricNames")) if _settled() else []
 
 
 def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
@@ -50,7 +61,7 @@ def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | Non
     Number and sum cover everything since the last clear, the list the newest XLA_METRICS_SAMPLES (1024).
     Times are in nanoseconds, sizes in bytes.
     """
-    if not _runtime.loaded():
+    if not _settled():
         return None
     data = json.loads(_runtime.call("MetricData", name))
     if data is None:
@@ -61,12 +72,12 @@ def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | Non
 
 def metrics_report() -> str:
     """Every metric, then every counter, as text."""
-    return _runtime.call("MetricsReport") if _runtime.loaded() else ""
+    return _runtime.call("MetricsReport") if _settled() else ""
 
 
 def short_metrics_report(counter_names: Sequence[str] | None = None, metric_names: Sequence[str] | None = None) -> str:
     """The named counters and metrics as text; those that matter most where none are named, with all `aten::` counters."""
-    if not _runtime.loaded():
+    if not _settled():
         return ""
     if counter_names is None:
         counter_names = [*SHORT_COUNTERS, *executed_fallback_ops()]
@@ -82,13 +93,13 @@ def executed_fallback_ops() -> list[str]:
 
 def clear_counters() -> None:
     """Sets every counter to 0."""
-    if _runtime.loaded():
+    if _settled():
         _runtime.perform("ClearCounters")
 
 
 def clear_metrics() -> None:
     """Forgets every observation."""
-    if _runtime.loaded():
+    if _settled():
         _runtime.perform("ClearMetrics")
 
 

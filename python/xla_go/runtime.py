@@ -170,8 +170,5 @@ def memory_info(device: Any = None) -> dict[str, Any]:
 def wait_device_ops(devices: list[Any] | None = None) -> None:
     """Waits for all queued work of the given devices, of all local ones by default. BLOCKING; Ctrl-C breaks it."""
     names = [_device_name(device) for device in devices or []]
-    token = _call("WaitDeviceOpsBegin", "\n".join(names))
-    try:
-        _runtime.wait("Wait", token)
-    finally:
-        _runtime.call("EndWait", token)
+    _runtime.initialize()
+    _runtime.wait("WaitDeviceOpsBegin", "\n".join(names))
