@@ -144,6 +144,7 @@ peers: ## an environment with torch_xla 2.9 and JAX to compare with (downloads)
 
 gen: $(STAMPS)/build-venv ## write the generated files anew
 	sh gosrc/hlo/proto/generate.sh
+	sh gosrc/coordinator/proto/generate.sh
 	go run ./gosrc/ops/genrows $(ROWS)
 
 gen-check: gen ## fail where a generated file is not what `make gen` writes

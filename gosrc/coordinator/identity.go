@@ -1,0 +1,113 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"xla_go/gosrc/status"
+)
+
+// Names of the metadata.
+const (
+	tokenKey  = "xla-go-token"
+	rankKey   = "xla-go-rank"
+	memberKey = "xla-go-member"
+	// answeredKey marks an error that the coordinator itself gave, unlike one of the connection.
+	answeredKey = "xla-go-answered"
+)
+
+// identity is what each call of a process carries; it implements credentials.PerRPCCredentials.
+type identity struct {
+	token, member string
+	rank          int
+}
+
+func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{tokenKey: i.token, rankKey: strconv.Itoa(i.rank), memberKey: i.member}, nil
+}
+
+func (i identity) RequireTransportSecurity() bool { return false }
+
+type callerKey struct{}
+
+func callerOf(ctx context.Context) identity { return ctx.Value(callerKey{}).(identity) }
+
+// authenticate lets only those pass who know the token and name a rank of the job.
+func (s *server) authenticate(ctx context.Context) (context.Context, error) {
+	sent, _ := metadata.FromIncomingContext(ctx)
+	// Hashed, so that neither the content nor the length shows in the time it takes.
+	hash := sha256.Sum256([]byte(first(sent, tokenKey)))
+	if subtle.ConstantTimeCompare(hash[:], s.tokenHash[:]) != 1 {
+		return nil, status.Errorf(status.Unauthenticated, "expected the job's token, got another: set %s to the same text in all processes", TokenVariable)
+	}
+	rank, err := strconv.Atoi(first(sent, rankKey))
+	if err != nil || rank < 0 || rank >= len(s.members) {
+		return nil, status.Errorf(status.InvalidArgument, "expected a rank from 0 to %d, got %q", len(s.members)-1, first(sent, rankKey))
+	}
+	return context.WithValue(ctx, callerKey{}, identity{rank: rank, member: first(sent, memberKey)}), nil
+}
+
+func first(md metadata.MD, key string) string {
+	if values := md.Get(key); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func (s *server) interceptUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	known, err := s.authenticate(ctx)
+	if err == nil {
+		err = s.admit(callerOf(known))
+	}
+	var reply any
+	if err == nil {
+		reply, err = handle(known, request)
+	}
+	if err != nil {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(answeredKey, "1"))
+	}
+	return reply, toWire(err)
+}
+
+// knownStream is a stream whose caller has been authenticated.
+type knownStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s knownStream) Context() context.Context { return s.ctx }
+
+func (s *server) interceptStream(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	known, err := s.authenticate(stream.Context())
+	if err == nil {
+		err = handle(service, knownStream{stream, known})
+	}
+	if err != nil {
+		stream.SetTrailer(metadata.Pairs(answeredKey, "1"))
+	}
+	return toWire(err)
+}
+
+// toWire keeps the code: gRPC's codes are the canonical ones.
+func toWire(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.Canceled) {
+		return grpcstatus.Error(codes.Canceled, err.Error())
+	}
+	return grpcstatus.Error(codes.Code(status.CodeOf(err)), status.MessageOf(err))
+}
+
+func fromWire(err error) *status.Error {
+	s := grpcstatus.Convert(err)
+	return &status.Error{Code: status.Code(s.Code()), Message: s.Message()}
+}
