@@ -37,11 +37,10 @@ func init() {
 }
 
 // fillRandom declares self filled with random numbers: the state, then the parameters.
-func (c *Call) fillRandom(count int64, parameters ...*ir.Node) error {
-	d := c.Dtype(0)
-	c.draw(count, randomFloat(d))
+func (c *Call) fillRandom(counters int64, parameters ...*ir.Node) error {
+	c.draw(counters)
 	c.Operand(parameters...)
-	return c.Out(d, c.Dims(0))
+	return c.Out(c.Dtype(0), c.Dims(0))
 }
 
 // floatSelf refuses a self that is not of a float type, in the words of torch's CPU kernel.
@@ -115,7 +114,7 @@ func metaNormalSelf(c *Call) error {
 	} else if err := c.floatSelf("normal_kernel_cpu"); err != nil {
 		return err
 	}
-	return c.fillRandom(normalWords(c.randomCount()), c.randomNumber(1, 0), std)
+	return c.fillRandom(normalCounters(c.randomCount(), c.Dtype(0)), c.randomNumber(1, 0), std)
 }
 
 func metaLogNormal(c *Call) error {
@@ -125,7 +124,7 @@ func metaLogNormal(c *Call) error {
 	if err := c.floatSelf("log_normal_cpu"); err != nil {
 		return err
 	}
-	return c.fillRandom(normalWords(shape.Product(c.Dims(0))), c.randomNumber(1, 1), c.randomNumber(2, 2))
+	return c.fillRandom(normalCounters(shape.Product(c.Dims(0)), c.Dtype(0)), c.randomNumber(1, 1), c.randomNumber(2, 2))
 }
 
 func metaExponential(c *Call) error {
@@ -176,7 +175,7 @@ func metaBernoulli(self, p int) func(c *Call) error {
 			return expandError(c.Dims(p), sizes)
 		}
 		wide := randomFloat(d)
-		c.draw(shape.Product(sizes), wide)
+		c.draw(shape.Product(sizes))
 		if c.IsNone(p) {
 			c.Operand(c.FloatNode(0.5, wide))
 		} else {
@@ -225,7 +224,7 @@ func metaNormal(c *Call) error {
 		return err
 	}
 	wide := randomFloat(d)
-	c.draw(normalWords(shape.Product(dims)), wide)
+	c.draw(normalCounters(shape.Product(dims), d))
 	c.Operand(c.Value(0, wide), c.Value(1, wide))
 	return c.Out(d, dims)
 }
@@ -316,11 +315,7 @@ func metaRandom(c *Call) error {
 	}
 	count := shape.Product(c.Dims(0))
 	wide := size == 0 || size > 1<<32
-	bits := dtype.U32
-	if wide {
-		bits = dtype.U64
-	}
-	c.draw(count, bits)
+	c.draw(count)
 	c.Operand(c.IntNode(from), c.graph.Scalar(dtype.U64, size))
 	c.AttrBool(wide)
 	c.AttrBool(size == 0)
@@ -341,11 +336,11 @@ func lowerRandomInteger(l *ir.Lowering) hlo.Value {
 	var x hlo.Value
 	switch {
 	case whole:
-		x = randomWords(b, l.In(0), l.In(1), dtype.U64, count)
+		x = randomWords(b, l.In(0), l.In(1), dtype.U64, 0, count)
 	case wide:
-		x = b.Binary(hlo.Remainder, randomWords(b, l.In(0), l.In(1), dtype.U64, count), size)
+		x = b.Binary(hlo.Remainder, randomWords(b, l.In(0), l.In(1), dtype.U64, 0, count), size)
 	default:
-		x = b.Convert(randomWords(b, l.In(0), l.In(1), dtype.U32, count), dtype.U64)
+		x = b.Convert(randomWords(b, l.In(0), l.In(1), dtype.U32, 0, count), dtype.U64)
 		x = b.Binary(hlo.ShiftRightLogical, b.Binary(hlo.Multiply, x, size), b.FullInt(dtype.U64, 32, count))
 	}
 	x = b.Binary(hlo.Add, b.Convert(x, dtype.S64), b.BroadcastTo(l.In(2), flat))
@@ -371,7 +366,7 @@ func metaPermutation(c *Call) error {
 	if d == dtype.F16 && n > 2049 {
 		return Errorf("n cannot be greater than 2049 for Half type.")
 	}
-	c.draw(n, dtype.U64)
+	c.draw(n)
 	c.dims = append(c.dims[:0], n)
 	return c.Out(d, c.dims)
 }
@@ -382,7 +377,7 @@ func lowerPermutation(l *ir.Lowering) hlo.Value {
 	if n == 0 {
 		return b.Full(l.Dtype, 0, 0)
 	}
-	keys := randomWords(b, l.In(0), l.In(1), dtype.U64, n)
+	keys := randomWords(b, l.In(0), l.In(1), dtype.U64, 0, n)
 	t := positionType(n)
 	before := b.Computation("before", func(sub *hlo.Builder) {
 		x, y := sub.Parameter(shape.Make(dtype.U64), "x"), sub.Parameter(shape.Make(dtype.U64), "y")
@@ -414,7 +409,7 @@ func metaDropout(c *Call) error {
 		return fallback(c, "the input is not of a float type")
 	}
 	train := c.IsNone(2) || c.Bool(2)
-	c.draw(shape.Product(sizes), randomFloat(d))
+	c.draw(shape.Product(sizes))
 	scale := 0.0
 	if p < 1 {
 		scale = 1 / (1 - p)
@@ -435,7 +430,7 @@ func lowerDropout(l *ir.Lowering) []hlo.Value {
 	}
 	d := x.Dtype().OpMath()
 	wide := randomFloat(d)
-	words := randomWords(b, l.In(0), l.In(1), wordType(wide), shape.Product(dims))
+	words := randomWords(b, l.In(0), l.In(1), wordType(wide), 0, shape.Product(dims))
 	u := b.Reshape(unit(b, words, mantissaBits(wide), wide), dims)
 	keep := b.Compare("LT", u, b.BroadcastTo(as(b, l.In(3), wide), dims))
 	kept := b.Binary(hlo.Multiply, as(b, x, d), as(b, keep, d))

@@ -39,7 +39,7 @@ func metaMultinomial(c *Call) error {
 	if !race {
 		count = count / max(categories, 1) * samples
 	}
-	c.draw(count, randomFloat(d))
+	c.draw(count)
 	c.Operand(c.Node(0))
 	c.AttrBool(race)
 	c.dims = append(append(c.dims[:0], sizes[:len(sizes)-1]...), samples)
