@@ -378,12 +378,7 @@ func (b *Buffer) Device() (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range b.client.devices {
-		if d.handle == args.device {
-			return d, nil
-		}
-	}
-	return nil, status.Errorf(status.Internal, "the buffer lies on a device that its client does not list")
+	return b.client.device(args.device)
 }
 
 // CopyTo queues a copy to a device of the same client. Not blocking.

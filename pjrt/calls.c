@@ -1,4 +1,4 @@
-#include "calls.h"
+#include "extensions.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -223,8 +223,8 @@ xg_result xg_buffer_from_host(const PJRT_Api *api, PJRT_Client *client, uintptr_
   return r;
 }
 
-xg_result xg_buffer_to_host(const PJRT_Api *api, PJRT_Buffer *buffer, size_t rank, uintptr_t address, void *dst,
-                            size_t dst_size) {
+xg_result xg_buffer_start_to_host(const PJRT_Api *api, PJRT_Buffer *buffer, size_t rank, uintptr_t address, void *dst,
+                                  size_t dst_size, PJRT_Event **event) {
   // Without a layout a plugin gives its own order of dimensions.
   int64_t few[16];
   int64_t *minor_to_major = rank <= 16 ? few : malloc(rank * sizeof(int64_t));
@@ -238,11 +238,18 @@ xg_result xg_buffer_to_host(const PJRT_Api *api, PJRT_Buffer *buffer, size_t ran
   args.dst = dst != NULL ? dst : (void *)address;
   args.dst_size = dst_size;
   xg_result r = xg_call(api, FN_Buffer_ToHostBuffer, &args);
-  if (!failed(r) && args.event != NULL) {
-    r = xg_event_await(api, args.event);
-    drop_event(api, args.event);
-  }
+  *event = failed(r) ? NULL : args.event;
   if (minor_to_major != few) free(minor_to_major);
+  return r;
+}
+
+xg_result xg_buffer_to_host(const PJRT_Api *api, PJRT_Buffer *buffer, size_t rank, uintptr_t address, void *dst,
+                            size_t dst_size) {
+  PJRT_Event *event;
+  xg_result r = xg_buffer_start_to_host(api, buffer, rank, address, dst, dst_size, &event);
+  if (failed(r) || event == NULL) return r;
+  r = xg_event_await(api, event);
+  drop_event(api, event);
   return r;
 }
 
@@ -269,7 +276,8 @@ xg_result xg_buffer_view(const PJRT_Api *api, PJRT_Client *client, uintptr_t add
 
 xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJRT_Buffer *const *arguments,
                      size_t num_arguments, PJRT_Buffer **outputs, size_t num_outputs, size_t num_devices,
-                     PJRT_Device *device, int launch_id, const int64_t *kept, size_t num_kept, PJRT_Event **events) {
+                     PJRT_Device *device, int launch_id, const int64_t *kept, size_t num_kept,
+                     PJRT_ExecuteContext *context, PJRT_Event **events) {
   enum { FEW = 32 };
   PJRT_Buffer *const *few_arguments[FEW];
   PJRT_Buffer **few_outputs[FEW];
@@ -283,6 +291,7 @@ xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJR
   PJRT_ExecuteOptions options = {.struct_size = S_PJRT_ExecuteOptions, .launch_id = launch_id};
   options.non_donatable_input_indices = kept;
   options.num_non_donatable_input_indices = num_kept;
+  options.context = context;
   PJRT_LoadedExecutable_Execute_Args args = {.struct_size = S_PJRT_LoadedExecutable_Execute_Args};
   args.executable = executable;
   args.options = &options;
@@ -311,12 +320,4 @@ xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJR
     free(output_lists);
   }
   return r;
-}
-
-void xg_free_serialized(void (*deleter)(PJRT_SerializedExecutable *), PJRT_SerializedExecutable *serialized) {
-  if (deleter != NULL) deleter(serialized);
-}
-
-void xg_free_topology(void (*deleter)(PJRT_SerializedTopology *), PJRT_SerializedTopology *serialized) {
-  if (deleter != NULL) deleter(serialized);
 }

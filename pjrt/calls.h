@@ -7,7 +7,8 @@
 
 #include "pjrt_abi.h"
 
-// missing is 1 + the position of the function that the plugin lacks, 0 where it has all; error is
+// missing is 1 + the position of the function that the plugin lacks (extensions.h: behind FN_COUNT those of
+// extensions), 0 where it has all; error is
 // the plugin's own error (owned by the receiver) or NULL. At most one of them is set.
 typedef struct {
   PJRT_Error *error;
@@ -77,10 +78,7 @@ xg_result xg_buffer_view(const PJRT_Api *api, PJRT_Client *client, uintptr_t add
 // arguments that the run must not consume although the program donates them.
 xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJRT_Buffer *const *arguments,
                      size_t num_arguments, PJRT_Buffer **outputs, size_t num_outputs, size_t num_devices,
-                     PJRT_Device *device, int launch_id, const int64_t *kept, size_t num_kept, PJRT_Event **events);
-
-// Calls the function pointers that free what a plugin gave.
-void xg_free_serialized(void (*deleter)(PJRT_SerializedExecutable *), PJRT_SerializedExecutable *serialized);
-void xg_free_topology(void (*deleter)(PJRT_SerializedTopology *), PJRT_SerializedTopology *serialized);
+                     PJRT_Device *device, int launch_id, const int64_t *kept, size_t num_kept,
+                     PJRT_ExecuteContext *context, PJRT_Event **events);
 
 #endif

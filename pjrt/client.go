@@ -1,6 +1,7 @@
 package pjrt
 
 // #include "calls.h"
+// #include "key_value.h"
 import "C"
 
 import (
@@ -23,6 +24,7 @@ type Client struct {
 	addressable     []*Device
 	memories        []*Memory
 
+	store                uintptr      // of key-values, 0 for none
 	buffers, executables atomic.Int64 // alive
 	closing              sync.Mutex
 	closed               bool
@@ -30,7 +32,7 @@ type Client struct {
 
 // NewClient makes a client. Options are the plugin's own: string, bool, float, integer or []int64.
 // Blocking: the plugin takes its devices.
-func (p *Plugin) NewClient(options map[string]any) (*Client, error) {
+func (p *Plugin) NewClient(options map[string]any, more ...ClientOption) (*Client, error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	values, err := encodeValues(options, &pinner)
@@ -41,10 +43,15 @@ func (p *Plugin) NewClient(options map[string]any) (*Client, error) {
 	if len(values) > 0 {
 		args.create_options, args.num_options = &values[0], C.size_t(len(values))
 	}
+	store := openStore(more)
+	if store != 0 {
+		C.xg_key_value_callbacks(&args, C.uintptr_t(store))
+	}
 	if err := p.call(C.FN_Client_Create, unsafe.Pointer(&args)); err != nil {
+		closeStore(store)
 		return nil, status.Annotate(err, "a client of %s could not be made", p.path)
 	}
-	c := &Client{plugin: p, handle: args.client}
+	c := &Client{plugin: p, handle: args.client, store: store}
 	if err := c.describe(); err != nil {
 		c.Close()
 		return nil, err
@@ -108,6 +115,7 @@ func (c *Client) Close() error {
 		return status.Errorf(status.FailedPrecondition, "the client still has %d buffers and %d executables: destroy them before it", b, e)
 	}
 	c.closed = true
+	defer closeStore(c.store)
 	args := C.PJRT_Client_Destroy_Args{struct_size: C.S_PJRT_Client_Destroy_Args, client: c.handle}
 	return c.plugin.call(C.FN_Client_Destroy, unsafe.Pointer(&args))
 }
@@ -129,18 +137,3 @@ func (c *Client) Devices() []*Device { return c.devices }
 
 // AddressableDevices are the devices of this process, in the plugin's order.
 func (c *Client) AddressableDevices() []*Device { return c.addressable }
-
-// Topology gives the serialized description of all devices; Unimplemented where the plugin has none.
-func (c *Client) Topology() ([]byte, error) {
-	get := C.PJRT_Client_TopologyDescription_Args{struct_size: C.S_PJRT_Client_TopologyDescription_Args, client: c.handle}
-	if err := c.plugin.call(C.FN_Client_TopologyDescription, unsafe.Pointer(&get)); err != nil {
-		return nil, err
-	}
-	args := C.PJRT_TopologyDescription_Serialize_Args{struct_size: C.S_PJRT_TopologyDescription_Serialize_Args, topology: get.topology}
-	if err := c.plugin.call(C.FN_TopologyDescription_Serialize, unsafe.Pointer(&args)); err != nil {
-		return nil, err
-	}
-	bytes := C.GoBytes(unsafe.Pointer(args.serialized_bytes), C.int(args.serialized_bytes_size))
-	C.xg_free_topology(args.serialized_topology_deleter, args.serialized_topology)
-	return bytes, nil
-}

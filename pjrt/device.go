@@ -110,6 +110,16 @@ func (c *Client) newDevice(handle *C.PJRT_Device) (*Device, error) {
 	return d, nil
 }
 
+// device gives the object for a handle.
+func (c *Client) device(handle *C.PJRT_Device) (*Device, error) {
+	for _, d := range c.devices {
+		if d.handle == handle {
+			return d, nil
+		}
+	}
+	return nil, status.Errorf(status.Internal, "the plugin named a device that its client does not list")
+}
+
 // MemoryStats is what a device's allocator counts, in bytes. Present names the optional fields
 // that the plugin filled.
 type MemoryStats struct {
@@ -145,6 +155,7 @@ func (d *Device) MemoryStats() (MemoryStats, error) {
 		{"largest_free_block_bytes", a.largest_free_block_bytes, a.largest_free_block_bytes_is_set},
 		{"pool_bytes", a.pool_bytes, a.pool_bytes_is_set},
 		{"peak_pool_bytes", a.peak_pool_bytes, a.peak_pool_bytes_is_set},
+		{"peak_allocated_bytes", a.peak_allocated_bytes, a.peak_allocated_bytes_is_set},
 	} {
 		if f.set {
 			stats.Optional[f.name] = int64(f.value)

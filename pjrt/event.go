@@ -4,6 +4,7 @@ package pjrt
 import "C"
 
 import (
+	"context"
 	"runtime"
 	"runtime/cgo"
 	"sync/atomic"
@@ -67,6 +68,75 @@ func (e *Event) Await() error {
 	return err
 }
 
+// AwaitContext is Await that holds no OS thread and gives up when ctx does: DeadlineExceeded or
+// Cancelled then, and what the event stands for goes on. BLOCKING.
+func (e *Event) AwaitContext(ctx context.Context) error {
+	outcome := make(chan error, 1)
+	if err := e.OnReady(func(err error) { outcome <- err }); err != nil {
+		return err
+	}
+	return awaitOutcome(ctx, outcome)
+}
+
+func awaitOutcome(ctx context.Context, outcome <-chan error) error {
+	select {
+	case err := <-outcome:
+		return err
+	case <-ctx.Done():
+	}
+	select { // what came in time counts
+	case err := <-outcome:
+		return err
+	default:
+	}
+	if ctx.Err() == context.Canceled {
+		return status.Errorf(status.Cancelled, "the wait for the device was cancelled")
+	}
+	return status.Errorf(status.DeadlineExceeded, "the device did not finish in time")
+}
+
+// CreateEvent makes an event that the caller sets; Unimplemented before API 0.89.
+func (p *Plugin) CreateEvent() (*Event, error) {
+	args := C.PJRT_Event_Create_Args{struct_size: C.S_PJRT_Event_Create_Args}
+	if err := p.call(C.FN_Event_Create, unsafe.Pointer(&args)); err != nil {
+		return nil, err
+	}
+	return p.newEvent(args.event), nil
+}
+
+// Set ends an event of CreateEvent, with nil for success. Once only.
+func (e *Event) Set(outcome error) error {
+	h, err := e.handle()
+	if err != nil {
+		return err
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	message := status.MessageOf(outcome)
+	args := C.PJRT_Event_Set_Args{struct_size: C.S_PJRT_Event_Set_Args, event: h, error_code: C.int(status.CodeOf(outcome))}
+	args.error_message, args.error_message_size = pinString(message, &pinner), C.size_t(len(message))
+	err = e.plugin.call(C.FN_Event_Set, unsafe.Pointer(&args))
+	runtime.KeepAlive(e)
+	return err
+}
+
+// whenDone calls done once with the outcome of event, which it destroys; NULL means that all is done.
+func (p *Plugin) whenDone(event *C.PJRT_Event, done func(error)) {
+	if event == nil {
+		done(nil)
+		return
+	}
+	e := p.newEvent(event)
+	if err := e.OnReady(func(err error) { e.Destroy(); done(err) }); err != nil {
+		// It cannot be watched, so it is waited for: what it stands for may still use memory.
+		if failure := e.Await(); failure != nil {
+			err = failure
+		}
+		e.Destroy()
+		done(err)
+	}
+}
+
 // Error gives the error that it ended with. Only to be called once IsReady is true.
 func (e *Event) Error() error {
 	h, err := e.handle()
@@ -88,8 +158,10 @@ func (e *Event) OnReady(fn func(err error)) error {
 		return err
 	}
 	callback := cgo.NewHandle(&readyCallback{e.plugin, fn})
+	liveCallbacks.Add(1)
 	if err := e.plugin.check(C.xg_event_on_ready(e.plugin.api, h, C.uintptr_t(callback))); err != nil {
 		callback.Delete()
+		liveCallbacks.Add(-1)
 		return err
 	}
 	runtime.KeepAlive(e)

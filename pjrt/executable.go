@@ -1,6 +1,6 @@
 package pjrt
 
-// #include "calls.h"
+// #include "extensions.h"
 import "C"
 
 import (
@@ -42,16 +42,12 @@ type executablePair struct {
 
 // Compile compiles a program. options is a serialized CompileOptionsProto. BLOCKING: compiler time.
 func (c *Client) Compile(program []byte, format string, options []byte) (*Executable, error) {
-	if len(program) == 0 {
-		return nil, status.Errorf(status.InvalidArgument, "Compile(): expected a program, got no bytes")
-	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	pinner.Pin(&program[0])
-	p := &C.PJRT_Program{struct_size: C.S_PJRT_Program, format_size: C.size_t(len(format)), code_size: C.size_t(len(program))}
-	p.format = pinString(format, &pinner)
-	p.code = (*C.char)(unsafe.Pointer(&program[0]))
-	pinner.Pin(p)
+	p, err := pinProgram("Compile()", program, format, &pinner)
+	if err != nil {
+		return nil, err
+	}
 	args := C.PJRT_Client_Compile_Args{struct_size: C.S_PJRT_Client_Compile_Args, client: c.handle, program: p}
 	args.compile_options, args.compile_options_size = pinBytes(options, &pinner), C.size_t(len(options))
 	if err := c.plugin.call(C.FN_Client_Compile, unsafe.Pointer(&args)); err != nil {
@@ -216,6 +212,8 @@ type Run struct {
 	LaunchID int
 	// Kept are arguments that this run must not consume although the program donates them.
 	Kept []int64
+	// Context carries data for custom calls; nil for none. It must outlive the run.
+	Context *ExecuteContext
 }
 
 type runScratch struct {
@@ -258,13 +256,22 @@ func (e *Executable) Execute(run Run) ([]*Event, error) {
 	if run.Device != nil {
 		device = run.Device.handle
 	}
+	var context *C.PJRT_ExecuteContext
+	if run.Context != nil {
+		h, err := run.Context.get()
+		if err != nil {
+			return nil, status.Annotate(err, "Execute(): the execute context")
+		}
+		context = (*C.PJRT_ExecuteContext)(h)
+	}
 	var kept *C.int64_t
 	if len(run.Kept) > 0 {
 		kept = (*C.int64_t)(unsafe.Pointer(&run.Kept[0]))
 	}
 	err := p.check(C.xg_execute(p.api, e.pair.loaded, (**C.PJRT_Buffer)(unsafe.Pointer(&words[0])), C.size_t(len(run.Arguments)/run.NumDevices),
-		(**C.PJRT_Buffer)(unsafe.Pointer(&outputs[0])), C.size_t(e.numOutputs), C.size_t(run.NumDevices), device, C.int(run.LaunchID), kept, C.size_t(len(run.Kept)), &events[0]))
+		(**C.PJRT_Buffer)(unsafe.Pointer(&outputs[0])), C.size_t(e.numOutputs), C.size_t(run.NumDevices), device, C.int(run.LaunchID), kept, C.size_t(len(run.Kept)), context, &events[0]))
 	runtime.KeepAlive(run.Arguments)
+	runtime.KeepAlive(run.Context)
 	runtime.KeepAlive(e)
 	if err != nil {
 		return nil, err
@@ -318,8 +325,8 @@ func (e *Executable) Serialize() ([]byte, error) {
 	if err := e.client.plugin.call(C.FN_Executable_Serialize, unsafe.Pointer(&args)); err != nil {
 		return nil, err
 	}
-	bytes := append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(args.serialized_bytes)), int(args.serialized_bytes_size))...)
-	C.xg_free_serialized(args.serialized_executable_deleter, args.serialized_executable)
+	bytes := copyBytes(args.serialized_bytes, args.serialized_bytes_size)
+	C.xg_delete(unsafe.Pointer(args.serialized_executable_deleter), unsafe.Pointer(args.serialized_executable))
 	runtime.KeepAlive(e)
 	return bytes, nil
 }

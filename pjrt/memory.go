@@ -7,6 +7,7 @@ import "unsafe"
 
 // Memory is a memory that devices of a client can use, for example a GPU's own or pinned host memory.
 type Memory struct {
+	client *Client
 	handle *C.PJRT_Memory
 	id     int
 	kind   string
@@ -28,7 +29,7 @@ func (c *Client) memory(handle *C.PJRT_Memory) *Memory {
 			return m
 		}
 	}
-	m := &Memory{handle: handle, id: -1}
+	m := &Memory{client: c, handle: handle, id: -1}
 	id := C.PJRT_Memory_Id_Args{struct_size: C.S_PJRT_Memory_Id_Args, memory: handle}
 	if err := c.plugin.call(C.FN_Memory_Id, unsafe.Pointer(&id)); err == nil {
 		m.id = int(id.id)

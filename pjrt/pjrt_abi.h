@@ -474,6 +474,7 @@ typedef struct PJRT_Buffer_DecreaseExternalReferenceCount_Args { PJRT_HEAD; PJRT
 
 #include "abi_descriptions.h"
 #include "abi_extensions.h"
+#include "abi_key_value.h"
 #include "abi_transfers.h"
 
 // S_<struct>: the size to send, the end of the last field that is known here (not sizeof, which
