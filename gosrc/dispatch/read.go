@@ -112,6 +112,9 @@ func begin(v *ops.View) (*reading, error) {
 	if r.bytes == 0 {
 		return r, nil
 	}
+	if err := storage.Device().TakeDeferredError(); err != nil {
+		return nil, err
+	}
 	root := &storage.Root
 	if v.Conj || v.Neg {
 		// Lazy bits are resolved by the device: a root of this read's own holds the result.
@@ -149,6 +152,7 @@ func xlaGoReadWait(token C.int64_t, timeoutMS C.int32_t, e *C.xla_go_error) (res
 	done, err := r.wait.Poll(time.Duration(timeoutMS) * time.Millisecond)
 	switch {
 	case err != nil:
+		space.Core.Reported(err)
 		return fail(e, err)
 	case !done:
 		return -1

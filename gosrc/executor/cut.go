@@ -12,17 +12,30 @@ import (
 // roots hold placeholders afterwards. It returns the queued step, nil where nothing was pending.
 // Under Core.Mu; waits for nothing.
 func (d *Device) Cut() (*Step, error) {
-	if err := d.takeDeferredError(); err != nil {
+	if err := d.TakeDeferredError(); err != nil {
 		return nil, err
 	}
 	return d.cut()
 }
 
-// takeDeferredError gives the error of a step that could not be launched, once.
-func (d *Device) takeDeferredError() error {
+// TakeDeferredError gives the error of a step that could not be launched and whose storages have
+// their last values again, once. A cut and a read raise it, so that it does not pass unseen. Under
+// Core.Mu.
+func (d *Device) TakeDeferredError() error {
 	err := d.deferredError
 	d.deferredError = nil
 	return err
+}
+
+// Reported notes that err has been raised, so that it is not raised again as a deferred error.
+func (c *Core) Reported(err error) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	for _, d := range c.devices {
+		if d.deferredError == err {
+			d.deferredError = nil
+		}
+	}
 }
 
 func (d *Device) cut() (*Step, error) {

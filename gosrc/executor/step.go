@@ -89,10 +89,10 @@ func (d *Device) run(s *step) {
 			out.Fail(err)
 		}
 	}
-	close(s.fence)
 	if !launched {
 		d.restore(s, err)
 	}
+	close(s.fence)
 	d.settling <- ending{s, launched, err}
 }
 
