@@ -19,7 +19,11 @@ func init() {
 
 var (
 	// kindUnscale multiplies a gradient by the inverse scale.
-	kindUnscale = defineKind("xla_go::unscale", lowerFormula(func(e elementwise, in []hlo.Value) hlo.Value { return e.mul(in[0], in[1]) }))
+	kindUnscale = defineKind("xla_go::unscale", func(l *ir.Lowering) hlo.Value {
+		compute := l.Dtype.OpMath()
+		scale := l.B.Reshape(as(l.B, l.In(1), compute), nil)
+		return as(l.B, l.B.Binary(hlo.Multiply, operand(l, 0, compute), l.B.BroadcastTo(scale, l.Dims)), l.Dtype)
+	})
 	// kindFoundInf is 1 where the first operand is 1 or another one has an element that is not finite.
 	kindFoundInf = defineKind("xla_go::found_inf", lowerFoundInf)
 )

@@ -234,7 +234,11 @@ func (c *Call) Value(i int, d dtype.Dtype) *ir.Node {
 func (c *Call) ScalarOf(a *Argument, d dtype.Dtype) *ir.Node {
 	switch {
 	case d.IsComplex():
-		re, im := c.FloatNode(a.AsFloat(), d.Real()), c.FloatNode(a.Imag, d.Real())
+		imag := 0.0
+		if a.IsComplexScalar() { // only then is Imag set
+			imag = a.Imag
+		}
+		re, im := c.FloatNode(a.AsFloat(), d.Real()), c.FloatNode(imag, d.Real())
 		n := c.graph.New(kindMakeComplex, d, nil)
 		n.AddOperand(re)
 		n.AddOperand(im)

@@ -43,8 +43,11 @@ func metaClamp(kernel string, low, high int) func(c *Call) error {
 			return status.Torchf(status.NotImplementedError, "clamp is not supported for complex types")
 		}
 		for _, i := range arguments[1:] {
-			if a := &c.Args[i]; a.Tag == TagComplex {
-				return Errorf("value cannot be converted to type double without overflow")
+			if c.operandDtype(i).IsComplex() {
+				if c.row.Name == "clamp" && !c.operandDtype(0).IsIntegral() {
+					return Errorf("value cannot be converted to type double without overflow")
+				}
+				return status.Torchf(status.NotImplementedError, "clamp is not supported for complex types")
 			}
 		}
 		d, err := c.ResultType(arguments...)
@@ -65,13 +68,47 @@ func metaClamp(kernel string, low, high int) func(c *Call) error {
 		if err != nil {
 			return err
 		}
-		for _, i := range arguments {
-			c.Operand(c.Value(i, d))
+		c.Operand(c.Value(0, d))
+		if lowest {
+			if err := c.bound(low, d, false); err != nil {
+				return err
+			}
+		}
+		if highest {
+			if err := c.bound(high, d, true); err != nil {
+				return err
+			}
 		}
 		c.AttrBool(lowest)
 		c.AttrBool(highest)
 		return c.Out(d, dims)
 	}
+}
+
+// bound adds argument i as a bound. A number beyond an integer type's range bounds nothing if it is
+// on the far side, and is an error if no value could satisfy it.
+func (c *Call) bound(i int, d dtype.Dtype, upper bool) error {
+	a := &c.Args[i]
+	if !d.IsInteger() || !a.IsIntegralScalar() {
+		if err := checkConversion(a, d); err != nil {
+			return err
+		}
+		c.Operand(c.Value(i, d))
+		return nil
+	}
+	low, high := conversionRange(d)
+	if d.IsUnsigned() {
+		low = 0
+	}
+	v := a.Int
+	switch {
+	case !upper && v > high:
+		return Errorf("Clamp min value %d is outside the representable range of %s", v, torchClass(d))
+	case upper && v < low:
+		return Errorf("Clamp max value %d is outside the representable range of %s", v, torchClass(d))
+	}
+	c.Operand(c.IntNode(min(max(v, low), high)))
+	return nil
 }
 
 // lowerClamp applies the lower bound first, so that the upper one wins where they cross. A NaN in
@@ -98,7 +135,12 @@ func metaHardtanh(c *Call) error {
 	case complexes:
 		return status.Torchf(status.NotImplementedError, "clamp is not supported for complex types")
 	}
-	c.Operand(c.Node(0), c.ScalarOf(&c.Args[1], d), c.ScalarOf(&c.Args[2], d))
+	c.Operand(c.Node(0))
+	for i := 1; i <= 2; i++ {
+		if err := c.bound(i, d, i == 2); err != nil {
+			return err
+		}
+	}
 	c.AttrBool(true)
 	c.AttrBool(true)
 	return c.Out(d, c.Dims(0))

@@ -18,7 +18,8 @@ func init() {
 	)
 }
 
-var kindTruncDivide = defineKind("aten::div.trunc", lowerRounded(truncDivide))
+// Unlike the others here, truncating division takes a number in full precision, as torch's does.
+var kindTruncDivide = defineKind("aten::div.trunc", lowerFormula(truncDivide))
 
 func metaDivide(c *Call) error {
 	d, err := c.FloatResultType(0, 1)

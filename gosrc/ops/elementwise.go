@@ -192,10 +192,6 @@ func conversionName(d dtype.Dtype) string {
 		return "int16_t"
 	case dtype.S64:
 		return "int64_t"
-	case dtype.F16:
-		return "at::Half"
-	case dtype.BF16:
-		return "at::BFloat16"
 	}
 	return demangledName(d)
 }

@@ -84,6 +84,6 @@ func lowerDivisor(multiple bool) func(l *ir.Lowering) hlo.Value {
 			return gcd
 		}
 		divisor := e.Select(e.isZero(gcd), e.one(gcd), gcd)
-		return e.magnitude(e.mul(e.div(x, divisor), y))
+		return e.mul(e.div(x, divisor), y)
 	}
 }

@@ -100,6 +100,11 @@ func lowerPowerNumber(l *ir.Lowering) hlo.Value {
 // power of integers has a negative exponent too: 1 for a base of 1, a sign for -1, else 0.
 func power(e elementwise, in []hlo.Value) hlo.Value {
 	x, y := in[0], in[1]
+	if x.Dtype().IsComplex() {
+		atZero := e.Select(e.isPositive(e.real(y)), e.zero(x), e.complex(e.nan(e.real(x)), e.nan(e.real(x))))
+		atZero = e.Select(e.isZero(y), e.one(x), atZero)
+		return e.Select(e.isZero(x), atZero, e.Binary(hlo.Power, x, y))
+	}
 	if !x.Dtype().IsSigned() {
 		return e.Binary(hlo.Power, x, y)
 	}
