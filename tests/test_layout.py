@@ -121,3 +121,11 @@ def test_every_room_is_in_the_layout_document(root: Path) -> None:
     text = (root / "docs" / "layout.md").read_text(encoding="utf-8")
     for package in packages(root):
         assert f"`{place(package['ImportPath'])}" in text, package["ImportPath"]
+
+
+def test_generated_rows_are_current(root: Path, tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("no go command here")
+    fresh = tmp_path / "rows_gen.h"
+    subprocess.run(["go", "run", "./gosrc/ops/genrows", str(fresh)], cwd=root, check=True)
+    assert fresh.read_text() == (root / "gosrc" / "dispatch" / "rows_gen.h").read_text(), "run `make gen`"
