@@ -243,10 +243,23 @@ func lowerConvolutionKernelGrad(l *ir.Lowering) hlo.Value {
 	d.InputBatch, d.InputFeature = 1, 0
 	d.KernelInputFeature, d.KernelOutputFeature = 0, 1
 	d.OutputBatch, d.OutputFeature = 1, 0
-	d.BatchGroupCount = v.groups
+	in := x.Dims()
+	if v.groups > 1 {
+		// (batch, groups*in, ...) to (groups*batch, in, ...): groups of features, for which XLA has
+		// fast convolutions where it has none for groups of the batch.
+		split := append([]int64{in[0], v.groups, in[1] / v.groups}, in[2:]...)
+		exchange := make([]int, len(split))
+		for i := range exchange {
+			exchange[i] = i
+		}
+		exchange[0], exchange[1] = 1, 0
+		x = b.Transpose(b.Reshape(x, split), exchange)
+		x = b.Reshape(x, append([]int64{v.groups * in[0], in[1] / v.groups}, in[2:]...))
+		d.FeatureGroupCount = v.groups
+	}
 	d.Window = hlo.Window{Stride: v.dilation, PadLow: v.padding, PadHigh: make([]int64, n), WindowDilation: v.stride}
 	for i := range n {
-		d.Window.PadHigh[i] = (l.Dims[i+2]-1)*v.dilation[i] + (grad.Dims()[i+2]-1)*v.stride[i] + 1 - x.Dims()[i+2] - v.padding[i]
+		d.Window.PadHigh[i] = (l.Dims[i+2]-1)*v.dilation[i] + (grad.Dims()[i+2]-1)*v.stride[i] + 1 - in[i+2] - v.padding[i]
 	}
 	return as(b, b.Convolution(x, grad, d), l.Dtype)
 }
