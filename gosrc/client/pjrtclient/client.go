@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/coordinator"
 	"xla_go/gosrc/status"
 	"xla_go/pjrt"
 )
@@ -25,6 +26,9 @@ type Options struct {
 	CreateOptions map[string]any
 	// CompileOptions go into every compile, as SetCustomCompileOptions.
 	CompileOptions map[string]string
+	// Coordinator serves a plugin whose devices span several processes; nil for one that is alone. It has to
+	// stay open until the client is closed, and the client does not close it.
+	Coordinator *coordinator.Coordinator
 }
 
 // device is a PJRT device under its name in the contract.
@@ -53,6 +57,10 @@ type Client struct {
 	identity       [16]byte // of everything but compileOptions
 	hash           atomic.Pointer[[16]byte]
 
+	coordinator     atomic.Pointer[coordinator.Coordinator] // nil for none
+	coordinating    sync.Mutex                              // held while one is started
+	ownsCoordinator bool
+
 	closed atomic.Bool
 }
 
@@ -64,7 +72,7 @@ func New(options Options) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := plugin.NewClient(options.CreateOptions)
+	p, err := plugin.NewClient(options.CreateOptions, options.createOptions()...)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +80,7 @@ func New(options Options) (client.Client, error) {
 		options: options, pjrt: p, deviceType: strings.ToUpper(p.PlatformName()), onHost: p.PlatformName() == "cpu",
 		byName: map[string]*device{}, byDevice: map[*pjrt.Device]*device{},
 	}
+	c.coordinator.Store(options.Coordinator)
 	sorted := slices.SortedFunc(slices.Values(p.Devices()), func(a, b *pjrt.Device) int { return cmp.Compare(a.ID(), b.ID()) })
 	for ordinal, d := range sorted {
 		known := &device{name: deviceName(c.deviceType, ordinal), ordinal: ordinal, pjrt: d}
@@ -103,7 +112,7 @@ func (c *Client) Close() error {
 		return err
 	}
 	c.closed.Store(true)
-	return nil
+	return c.closeCoordinator()
 }
 
 // open fails once the client is closed.

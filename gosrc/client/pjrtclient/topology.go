@@ -141,14 +141,6 @@ func (c *Client) GetMemoryInfo(name string) (client.MemoryInfo, error) {
 	}, nil
 }
 
-// InitializeCoordinator is not there yet: this client has no processes to coordinate.
-func (c *Client) InitializeCoordinator(rank, worldSize int, address, port string) error {
-	return status.Errorf(status.Unimplemented, "InitializeCoordinator(): runs over several processes are not supported yet")
-}
-
-// CoordinatorInitialized says whether InitializeCoordinator has succeeded.
-func (c *Client) CoordinatorInitialized() bool { return false }
-
 // RegisterCustomCall is not there yet: it needs the plugin's FFI extension.
 func (c *Client) RegisterCustomCall(name string, function uintptr, platform string) error {
 	return status.Errorf(status.Unimplemented, "RegisterCustomCall(): custom calls are not supported yet, so %q cannot be registered", name)
