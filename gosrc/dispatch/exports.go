@@ -9,11 +9,14 @@ import (
 	"unsafe"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/executor"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/ops"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/tensor"
 )
 
 // Each exported function is one entry of xla_go_table; xla_go_dispatch.h says what it does.
@@ -84,29 +87,96 @@ func upload(target *C.xla_go_tensor, data uintptr) error {
 
 //export xlaGoCopy
 func xlaGoCopy(source, target *C.xla_go_tensor, e *C.xla_go_error) (result C.int32_t) {
-	core := space.Core
-	core.Mu.Lock()
-	defer core.Mu.Unlock()
 	defer recovered(e, &result)
-	defer core.Graph.EndCall()
-	err := func() error {
-		from, err := view(source)
-		if err != nil {
-			return err
-		}
-		to, err := view(target)
-		if err != nil {
-			return err
-		}
-		if source.storage.device != target.storage.device {
-			return status.Errorf(status.Unimplemented, "copy_(): expected both tensors on one xla device: go through .cpu()")
-		}
-		return space.Write(&to, space.Read(&from))
-	}()
+	var err error
+	if source.storage.device == target.storage.device {
+		err = copyWithin(source, target)
+	} else {
+		err = copyAcross(source, target)
+	}
 	if err != nil {
 		return fail(e, err)
 	}
 	return 0
+}
+
+// copyWithin traces a copy on one device.
+func copyWithin(source, target *C.xla_go_tensor) error {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer core.Graph.EndCall()
+	from, err := view(source)
+	if err != nil {
+		return err
+	}
+	to, err := view(target)
+	if err != nil {
+		return err
+	}
+	return space.Write(&to, space.Read(&from))
+}
+
+// copyAcross moves a value to another device. It waits until the value has been scheduled, not until
+// it is computed.
+func copyAcross(source, target *C.xla_go_tensor) error {
+	core := space.Core
+	buffer, d, dims, err := valueOf(source)
+	if err != nil || buffer == nil {
+		return err
+	}
+	defer buffer.Release()
+	data, err := buffer.Wait()
+	if err != nil {
+		return err
+	}
+	device, err := core.Device(int(target.storage.device))
+	if err != nil {
+		return err
+	}
+	moved, err := core.Client().CopyToDevice(data, device.Name())
+	if err != nil {
+		return err
+	}
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer core.Graph.EndCall()
+	leaf := core.Graph.Leaf(ir.NewBuffer(moved), d, dims)
+	to, err := view(target)
+	if err != nil {
+		return err
+	}
+	return space.Write(&to, leaf)
+}
+
+// valueOf queues what a view needs and gives its value, retained, in the view's own shape; nil for an
+// empty view.
+func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	defer core.Graph.EndCall()
+	v, err := view(source)
+	if err != nil {
+		return nil, dtype.Invalid, nil, err
+	}
+	dims := append([]int64(nil), v.Sizes...)
+	if shape.Product(dims) == 0 {
+		return nil, v.Dtype, dims, nil
+	}
+	device := v.Storage.(*tensor.Storage).Device()
+	root := &executor.Root{} // of this copy's own: the view need not be a whole storage
+	root.Init(device)
+	root.Set(space.Read(&v))
+	defer root.Drop()
+	if !root.Value().IsLeaf() {
+		if _, err := device.Cut(); err != nil {
+			return nil, v.Dtype, dims, err
+		}
+	}
+	buffer := root.Value().Buffer
+	buffer.Retain()
+	return buffer, v.Dtype, dims, nil
 }
 
 //export xlaGoSync

@@ -142,7 +142,8 @@ typedef struct xla_go_table {
   int32_t (*upload)(const xla_go_tensor *target, const void *data, xla_go_error *error);
 
   // target[...] = source, with conversion of dtype; sizes are equal (the adapter has expanded
-  // source: stride 0). Resolves source's lazy bits. Not blocking.
+  // source: stride 0). Resolves source's lazy bits. Not blocking on one device; between two devices
+  // it waits until source has been scheduled.
   int32_t (*copy)(const xla_go_tensor *source, const xla_go_tensor *target, xla_go_error *error);
 
   // Reading, in four steps so that the caller can look for signals between waits:
