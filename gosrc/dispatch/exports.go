@@ -15,7 +15,6 @@ import (
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/ops"
 	"xla_go/gosrc/shape"
-	"xla_go/gosrc/status"
 	"xla_go/gosrc/tensor"
 )
 

@@ -151,7 +151,14 @@ void copy_on_device(const at::Tensor& target, const at::Tensor& source) {
   xla_go_error error;
   error.code = 0;
   error.python_kind = 0;
-  if (table.copy(&from, &to, &error) != 0) {
+  int32_t code = 0;
+  if (from.storage->device == to.storage->device) {
+    code = table.copy(&from, &to, &error);
+  } else {
+    GilRelease released;  // waits for what makes the source
+    code = table.copy(&from, &to, &error);
+  }
+  if (code != 0) {
     throw_error(error);
   }
 }
