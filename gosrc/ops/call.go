@@ -247,6 +247,9 @@ func (c *Call) ScalarOf(a *Argument, d dtype.Dtype) *ir.Node {
 		if a.IsIntegralScalar() {
 			return c.IntNode(a.Int)
 		}
+		if d == dtype.Bool && a.Float != 0 { // also where its whole part is 0
+			return c.IntNode(1)
+		}
 		return c.IntNode(int64(a.Float))
 	case a.IsIntegralScalar() && d == dtype.F64:
 		return c.FloatNode(float64(a.Int), d)
