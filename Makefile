@@ -154,4 +154,4 @@ gen-abi: ## write the layout of a PJRT header for the tests: make gen-abi HEADER
 	sh pjrt/testdata/gen_abi.sh "$(HEADER)"
 
 clean: ## remove what was built; environments stay (rm -rf .venv* removes them)
-	rm -rf build/lib* build/bdist* build/_native build/prebuilt build/develop build/pytest dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed
+	rm -rf build/lib* build/bdist* build/_native build/native build/prebuilt build/develop build/pytest dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed
