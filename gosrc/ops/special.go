@@ -250,7 +250,7 @@ func metaZeta(c *Call) error {
 func (e elementwise) zeta(x, q hlo.Value) hlo.Value {
 	whole := e.equal(q, e.Unary(hlo.Floor, q))
 	pole := e.and(e.atMost(q, e.zero(q)), whole)
-	undefined := e.and(e.isNegative(q), e.unequal(x, e.Unary(hlo.Floor, x)))
+	undefined := e.and(e.and(e.isNegative(q), e.not(whole)), e.unequal(x, e.Unary(hlo.Floor, x)))
 	undefined = e.or(undefined, e.less(x, e.one(x)))
 
 	exponent := e.neg(x)
