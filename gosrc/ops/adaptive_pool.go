@@ -276,7 +276,7 @@ func lowerAdaptiveMax(result int) func(l *ir.Lowering) hlo.Value {
 		in := x.Dims()
 		first := len(in) - spatial
 		all := &pool{kernel: in[first:]}
-		position := all.planeIndex(b, in, in, func(i int) []float64 {
+		position := all.planeIndex(b, dtype.S64, in, in, func(i int) []float64 {
 			v := make([]float64, in[first+i])
 			for k := range v {
 				v[k] = float64(k)

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
@@ -291,8 +292,17 @@ func (p *pool) firstValid(i int, out int64) []float64 {
 	return v
 }
 
+// planeType is a type that holds every position in a plane of inputs: half the width is nearly
+// twice the speed.
+func planeType(in []int64, spatial int) dtype.Dtype {
+	if shape.Product(in[len(in)-spatial:]) < math.MaxInt32 {
+		return dtype.S32
+	}
+	return dtype.S64
+}
+
 // planeIndex sums vectors along the spatial dimensions, scaled to flat positions in a plane.
-func (p *pool) planeIndex(b *hlo.Builder, in, dims []int64, along func(i int) []float64) hlo.Value {
+func (p *pool) planeIndex(b *hlo.Builder, d dtype.Dtype, in, dims []int64, along func(i int) []float64) hlo.Value {
 	spatial := len(p.kernel)
 	first := len(dims) - spatial
 	var sum hlo.Value
@@ -302,7 +312,7 @@ func (p *pool) planeIndex(b *hlo.Builder, in, dims []int64, along func(i int) []
 		for k := range v {
 			v[k] *= float64(step)
 		}
-		term := b.Broadcast(vector(b, dtype.S64, v), dims, []int{first + i})
+		term := b.Broadcast(vector(b, d, v), dims, []int{first + i})
 		if sum.Valid() {
 			sum = b.Binary(hlo.Add, sum, term)
 		} else {
@@ -358,8 +368,9 @@ func lowerMaxPoolIndices(l *ir.Lowering) hlo.Value {
 		high[first+i] = max(0, p.highPadding(i, in[first+i], l.Dims[first+i]))
 	}
 	padded := b.Pad(x, b.MinValue(x.Dtype()), low, high, none)
-	index := p.planeIndex(b, in, l.Dims, func(i int) []float64 { return p.firstValid(i, l.Dims[first+i]) })
-	base := p.planeIndex(b, in, l.Dims, func(i int) []float64 {
+	d := planeType(in, spatial)
+	index := p.planeIndex(b, d, in, l.Dims, func(i int) []float64 { return p.firstValid(i, l.Dims[first+i]) })
+	base := p.planeIndex(b, d, in, l.Dims, func(i int) []float64 {
 		v := make([]float64, l.Dims[first+i])
 		for o := range v {
 			v[o] = float64(int64(o) * p.stride[i])
@@ -383,16 +394,16 @@ func lowerMaxPoolIndices(l *ir.Lowering) hlo.Value {
 			better = b.Binary(hlo.Or, better, b.Compare("NE", v, v))
 		}
 		best = b.Select(better, v, best)
-		index = b.Select(better, b.Binary(hlo.Add, base, b.FullInt(dtype.S64, flat(offset, in), l.Dims...)), index)
+		index = b.Select(better, b.Binary(hlo.Add, base, b.FullInt(d, flat(offset, in), l.Dims...)), index)
 	}
-	return index
+	return as(b, index, dtype.S64)
 }
 
 // reduceIndices is lowerMaxPoolIndices for large windows: one window over values and positions.
 func (p *pool) reduceIndices(b *hlo.Builder, x hlo.Value, dims []int64) hlo.Value {
 	in := x.Dims()
 	first := len(in) - len(p.kernel)
-	position := p.planeIndex(b, in, in, func(i int) []float64 {
+	position := p.planeIndex(b, dtype.S64, in, in, func(i int) []float64 {
 		v := make([]float64, in[first+i])
 		for k := range v {
 			v[k] = float64(k)
@@ -485,17 +496,18 @@ func lowerMaxPoolBackward(l *ir.Lowering) hlo.Value {
 	}
 	out := grad.Dims()
 	first := len(l.Dims) - len(p.kernel)
-	base := p.planeIndex(b, l.Dims, out, func(i int) []float64 {
+	plane := planeType(l.Dims, len(p.kernel))
+	base := p.planeIndex(b, plane, l.Dims, out, func(i int) []float64 {
 		v := make([]float64, out[first+i])
 		for o := range v {
 			v[o] = float64(int64(o) * p.stride[i])
 		}
 		return v
 	})
-	relative := b.Binary(hlo.Subtract, index, base)
+	relative := b.Binary(hlo.Subtract, as(b, index, plane), base)
 	var sum hlo.Value
 	for _, offset := range p.offsets() {
-		chosen := b.Compare("EQ", relative, b.FullInt(dtype.S64, flat(offset, l.Dims), out...))
+		chosen := b.Compare("EQ", relative, b.FullInt(plane, flat(offset, l.Dims), out...))
 		term := p.spread(b, b.Select(chosen, grad, b.Full(compute, 0, out...)), offset, l.Dims)
 		if sum.Valid() {
 			sum = b.Binary(hlo.Add, sum, term)

@@ -32,8 +32,8 @@ MAX_CASES = [
 @pytest.mark.parametrize("spatial", [1, 2, 3])
 def test_max_pool(spatial, case, dtype):
     function = [F.max_pool1d, F.max_pool2d, F.max_pool3d][spatial - 1]
-    for size in [(2, 3), (3,)]:
-        check(lambda x: function(x, return_indices=True, **case), make(*size, *[9, 8, 7][:spatial], dtype=dtype))
+    x, y = (make(*size, *[9, 8, 7][:spatial], dtype=dtype) for size in [(2, 3), (3,)])
+    check(lambda x, y: [function(t, return_indices=True, **case) for t in (x, y)], x, y)
 
 
 @pytest.mark.parametrize("case", MAX_CASES, ids=str)
@@ -49,10 +49,8 @@ def test_max_pool_nan_and_infinity():
     x[1, 4:, 4:] = -float("inf")
     x[0, 7, 7] = float("inf")
     x.requires_grad_()
-    for case in MAX_CASES:
-        check(lambda x, case=case: F.max_pool2d(x, return_indices=True, **case), x)
-    check(lambda x: F.max_pool2d(x, 6, 3, return_indices=True), x)
-    check(lambda x: F.max_pool2d(x, (6, 7), 2, padding=(2, 3), return_indices=True), x)
+    cases = [*MAX_CASES, dict(kernel_size=6, stride=3), dict(kernel_size=(6, 7), stride=2, padding=(2, 3))]
+    check(lambda x: [F.max_pool2d(x, return_indices=True, **case) for case in cases], x)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -89,8 +87,8 @@ def test_avg_pool(spatial, case, dtype):
     if spatial == 3 and dtype == torch.bfloat16:
         pytest.skip("torch's CPU kernel does not have it")
     function = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][spatial - 1]
-    for size in [(2, 3), (3,)]:
-        check(lambda x: function(x, **case), make(*size, *[9, 8, 7][:spatial], dtype=dtype))
+    x, y = (make(*size, *[9, 8, 7][:spatial], dtype=dtype) for size in [(2, 3), (3,)])
+    check(lambda x, y: [function(t, **case) for t in (x, y)], x, y)
 
 
 def test_avg_pool_divisor_and_integers():
@@ -100,23 +98,23 @@ def test_avg_pool_divisor_and_integers():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("size", [1, (2, 3), (4, None), (5, 7), (3, 2), (12, 9)])
+@pytest.mark.parametrize("size", [(2, 3, 8, 6), (3, 7, 5)])
 def test_adaptive_2d(size, dtype):
-    for shape in [(2, 3, 8, 6), (3, 7, 5)]:
-        check(lambda x: F.adaptive_avg_pool2d(x, size), make(*shape, dtype=dtype))
-        check(lambda x: F.adaptive_max_pool2d(x, size, return_indices=True), make(*shape, dtype=dtype))
+    outputs = [1, (2, 3), (4, None), (5, 7), (3, 2), (12, 9)]
+    check(lambda x: [F.adaptive_avg_pool2d(x, out) for out in outputs], make(*size, dtype=dtype))
+    check(lambda x: [F.adaptive_max_pool2d(x, out, return_indices=True) for out in outputs], make(*size, dtype=dtype))
 
 
-@pytest.mark.parametrize("size", [1, 2, (3, 2, 4), (1, None, 5)])
-def test_adaptive_3d(size):
-    check(lambda x: F.adaptive_avg_pool3d(x, size), make(2, 3, 6, 5, 4))
-    check(lambda x: F.adaptive_max_pool3d(x, size, return_indices=True), make(2, 3, 6, 5, 4))
+def test_adaptive_3d():
+    outputs = [1, 2, (3, 2, 4), (1, None, 5)]
+    check(lambda x: [F.adaptive_avg_pool3d(x, out) for out in outputs], make(2, 3, 6, 5, 4))
+    check(lambda x: [F.adaptive_max_pool3d(x, out, return_indices=True) for out in outputs], make(2, 3, 6, 5, 4))
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_adaptive_1d(size):
-    check(lambda x: F.adaptive_avg_pool1d(x, size), make(2, 3, 7))
-    check(lambda x: F.adaptive_max_pool1d(x, size, return_indices=True), make(2, 3, 7))
+def test_adaptive_1d():
+    outputs = [1, 2, 3, 7]
+    check(lambda x: [F.adaptive_avg_pool1d(x, out) for out in outputs], make(2, 3, 7))
+    check(lambda x: [F.adaptive_max_pool1d(x, out, return_indices=True) for out in outputs], make(2, 3, 7))
 
 
 def test_adaptive_special_values():
@@ -128,10 +126,8 @@ def test_adaptive_special_values():
 
 
 def test_empty():
-    check(lambda x: F.max_pool2d(x, 2), make(0, 1, 5, 5))
-    check(lambda x: F.avg_pool2d(x, 2), make(0, 1, 5, 5))
-    check(lambda x: F.adaptive_avg_pool2d(x, 2), make(0, 1, 5, 5))
-    check(lambda x: F.adaptive_max_pool2d(x, 2), make(0, 1, 5, 5))
+    functions = [F.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d]
+    check(lambda x: [function(x, 2) for function in functions], make(0, 1, 5, 5))
     check(lambda x: F.adaptive_avg_pool2d(x, 0), make(1, 5, 5).detach())
     check_error(lambda x: F.adaptive_avg_pool2d(x, 0).sum().backward(), make(1, 5, 5))
 
