@@ -105,7 +105,7 @@ def test_random_integers(dtype, arguments, low, high):
 def test_random_integers_of_64_bits(arguments, low, high):
     x = draw(lambda x: x.random_(*arguments), torch.int64)
     assert x.unique().numel() > 0.999 * N
-    check_moments((x.double() - low) / (high - low), 0.5, 1 / 12)
+    check_moments((x.double() - float(low)) / float(high - low), 0.5, 1 / 12)
 
 
 def test_complex():
@@ -138,7 +138,7 @@ def test_permutation(n):
 
 def test_every_permutation_is_as_likely():
     torch.manual_seed(3)
-    seen = torch.stack([torch.randperm(3, device="xla") for _ in range(600)]).cpu()
+    seen = torch.stack([torch.randperm(3, device="xla").cpu() for _ in range(600)])
     code = seen @ torch.tensor([9, 3, 1])
     counts = code.unique(return_counts=True)[1]
     assert len(counts) == 6
