@@ -13,7 +13,7 @@ from xla_go import _adapter, debug, metrics
 def pointer(t: torch.Tensor) -> int:
     """The device address of a tensor's storage, once its value is there."""
     xla_go.sync(wait=True)
-    return _adapter.load().buffer_pointer(t)
+    return _adapter.load().buffer_pointer(t.untyped_storage()._cdata)
 
 
 def compiles() -> int:

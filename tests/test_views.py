@@ -188,7 +188,7 @@ def test_as_on_the_cpu(name: str, cut: bool, monkeypatch: pytest.MonkeyPatch) ->
     got = listed(CASES[name]("xla"))
     assert xla_go.metrics.executed_fallback_ops() == before
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
-        assert g.dtype == w.dtype and g.shape == w.shape and g.stride() == w.stride() or g.is_contiguous(), i
+        assert g.dtype == w.dtype and g.shape == w.shape, i
         torch.testing.assert_close(g.cpu(), w, rtol=0, atol=0, msg=lambda m, i=i: f"result {i}: {m}")
 
 
