@@ -39,10 +39,10 @@ static PJRT_Error *initialize(PJRT_Plugin_Initialize_Args *args) {
 #endif
 }
 
+#ifndef NO_SYMBOL
 static PJRT_Api api;
 
-#ifndef NO_SYMBOL
-const PJRT_Api *GetPjrtApi(void) {
+__attribute__((visibility("default"))) const PJRT_Api *GetPjrtApi(void) {
   api.struct_size = offsetof(PJRT_Api, functions) + TABLE * sizeof(void *);
   api.pjrt_api_version.major_version = MAJOR;
   api.pjrt_api_version.minor_version = 7;

@@ -1,41 +1,81 @@
 // Package testplugin builds a PJRT plugin that can be told to fail and to take its time, for tests
-// of what no real plugin does on demand. See source/testplugin.c for its options.
+// of what no real plugin does on demand. See source/options.c for what it can be told.
 package testplugin
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"unsafe"
 )
 
-// Build compiles the plugin and gives its path, which lasts as long as the test.
+// Build gives the path of a plugin library that nobody else has loaded. It lasts as long as the test.
 func Build(t testing.TB) string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	return Compile(t, filepath.Join(filepath.Dir(here), "source", "testplugin.c"))
+	library, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plugin.so")
+	if err := os.WriteFile(path, library, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
+
+// built compiles once per process.
+var built = sync.OnceValues(func() ([]byte, error) {
+	sources, err := filepath.Glob(filepath.Join(here(), "source", "*.c"))
+	if err != nil || len(sources) == 0 {
+		return nil, fmt.Errorf("the sources of the test plugin are not there: %v", err)
+	}
+	directory, err := os.MkdirTemp("", "testplugin")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(directory)
+	library := filepath.Join(directory, "plugin.so")
+	if err := compile(library, sources, nil); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(library)
+})
 
 // Compile makes a plugin library of a C file that may include pjrt_abi.h, with definitions such as
 // "NAME" or "NAME=value".
 func Compile(t testing.TB, source string, definitions ...string) string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
+	library := filepath.Join(t.TempDir(), "plugin.so")
+	if err := compile(library, []string{source}, definitions); err != nil {
+		t.Fatal(err)
+	}
+	return library
+}
+
+func here() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(file)
+}
+
+func compile(library string, sources, definitions []string) error {
 	compiler := os.Getenv("CC")
 	if compiler == "" {
 		compiler = "cc"
 	}
-	library := filepath.Join(t.TempDir(), "plugin.so")
-	arguments := []string{"-std=gnu11", "-shared", "-fPIC", "-pthread", "-Wall", "-I" + filepath.Dir(filepath.Dir(here)), "-o", library, source}
+	arguments := []string{"-std=gnu11", "-g", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-Wno-unused-function", "-fvisibility=hidden", "-I" + filepath.Dir(here()), "-I" + filepath.Join(here(), "source"), "-o", library}
+	arguments = append(arguments, sanitizer...)
 	for _, d := range definitions {
 		arguments = append(arguments, "-D"+d)
 	}
+	arguments = append(arguments, sources...)
 	if out, err := exec.Command(compiler, arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", compiler, arguments, err, out)
+		return fmt.Errorf("%s %v: %v\n%s", compiler, arguments, err, out)
 	}
-	return library
+	return nil
 }
 
 // Address gives the address of b's first byte, for sources that are named by address. b must be

@@ -112,7 +112,7 @@ func TestExecutionDoesNotWait(t *testing.T) {
 }
 
 func TestReadWaits(t *testing.T) {
-	s := start(t, map[string]any{"delay_ms": delay})
+	s := start(t, map[string]any{"delay_ms": delay, "lack": "optional"})
 	out := s.run(t, s.input)
 	defer out.Close()
 	r, err := s.AcquireExternalReference(out)
@@ -230,7 +230,7 @@ func releaseOfASource(t *testing.T, code status.Code) {
 
 // The plugin lacks what is optional: what asks for it says so, and the rest works.
 func TestPluginWithoutOptionalFunctions(t *testing.T) {
-	s := start(t, nil)
+	s := start(t, map[string]any{"lack": "optional"})
 	missing := func(what, function string, err error) {
 		t.Helper()
 		if status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), function) {

@@ -1,16 +1,11 @@
-// The test plugin as one of several processes that find each other through the key-value callbacks,
-// while the client is made. Create options, besides those of the test plugin:
-//
-//   rank, ranks   this process and how many there are
-//   timeout_ms    how long one waits for another
-//
-// Each puts "node/<rank>", with a zero byte in the value, and gets all of them. The platform's version
+// The plugin as one of several processes that find each other through the key-value callbacks, while
+// the client is made (options rank, ranks and timeout_ms). Each puts "node/<rank>", with a zero byte in the value, and gets all of them. The platform's version
 // tells what was found: "<values, zero bytes as |>;absent=<code of a try-get of a key that nobody put>".
-#define GetPjrtApi plain_api
-#include "testplugin.c"
-#undef GetPjrtApi
+#include "testplugin.h"
 
 static char found[1024];
+
+const char *found_by_exchange(void) { return found; }
 
 static PJRT_Error *get_error(int *code, PJRT_Error *e) {
   *code = e != NULL ? e->code : 0;
@@ -20,10 +15,11 @@ static PJRT_Error *get_error(int *code, PJRT_Error *e) {
 static PJRT_Error *make_error(int code, const char *message, size_t size) {
   char text[200];
   snprintf(text, sizeof(text), "%.*s", (int)size, message);
-  return fail(code, text);
+  return fail(code, "%s", text);
 }
 
-static PJRT_Error *exchange(PJRT_Client_Create_Args *a, int64_t rank, int64_t ranks, int64_t timeout_ms) {
+PJRT_Error *exchange(PJRT_Client_Create_Args *a) {
+  int64_t rank = options.rank, ranks = options.ranks, timeout_ms = options.timeout_ms;
   PJRT_Error *(*get)(PJRT_KeyValueGetCallback_Args *) = a->kv_get_callback;
   PJRT_Error *(*try_get)(PJRT_KeyValueTryGetCallback_Args *) = a->kv_try_get_callback;
   PJRT_Error *(*put)(PJRT_KeyValuePutCallback_Args *) = a->kv_put_callback;
@@ -57,48 +53,8 @@ static PJRT_Error *exchange(PJRT_Client_Create_Args *a, int64_t rank, int64_t ra
   PJRT_KeyValueTryGetCallback_Args t = {
       .struct_size = S_PJRT_KeyValueTryGetCallback_Args, .key = "absent", .key_size = 6, .callback_error = &callback_error,
       .user_arg = a->kv_try_get_user_arg};
-  if ((e = get_error(&code, try_get(&t))) != NULL) free(e);
+  if ((e = get_error(&code, try_get(&t))) != NULL) unmake(LIVE_ERRORS, e);
   else t.value_deleter_callback(t.value);
   snprintf(found + end, sizeof(found) - end, ";absent=%d", code);
   return NULL;
-}
-
-static PJRT_Error *create(PJRT_Client_Create_Args *a) {
-  int64_t rank = 0, ranks = 0, timeout_ms = 10000;
-  struct { const char *name; int64_t *value; } options[] = {{"rank", &rank}, {"ranks", &ranks}, {"timeout_ms", &timeout_ms}};
-  PJRT_NamedValue *others = calloc(a->num_options + 1, sizeof(*others));
-  size_t num_others = 0;
-  for (size_t i = 0; i < a->num_options; i++) {
-    const PJRT_NamedValue *v = &a->create_options[i];
-    bool known = false;
-    for (size_t j = 0; j < sizeof(options) / sizeof(options[0]); j++) {
-      if (v->name_size == strlen(options[j].name) && memcmp(v->name, options[j].name, v->name_size) == 0) {
-        *options[j].value = v->int64_value;
-        known = true;
-      }
-    }
-    if (!known) others[num_others++] = *v;
-  }
-  PJRT_Error *e = exchange(a, rank, ranks, timeout_ms);
-  if (e == NULL) {
-    PJRT_Client_Create_Args plain = {.struct_size = a->struct_size, .create_options = others, .num_options = num_others};
-    e = Client_Create(&plain);
-    a->client = plain.client;
-  }
-  free(others);
-  return e;
-}
-
-static PJRT_Error *version(PJRT_Client_PlatformVersion_Args *a) {
-  a->platform_version = found;
-  a->platform_version_size = strlen(found);
-  return NULL;
-}
-
-const PJRT_Api *GetPjrtApi(void) {
-  static PJRT_Api extended;
-  extended = *plain_api();
-  extended.functions[FN_Client_Create] = (void *)create;
-  extended.functions[FN_Client_PlatformVersion] = (void *)version;
-  return &extended;
 }

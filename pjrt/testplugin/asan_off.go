@@ -1,0 +1,6 @@
+//go:build !asan
+
+package testplugin
+
+// sanitizer are arguments for the compiler.
+var sanitizer []string
