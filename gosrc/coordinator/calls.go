@@ -29,17 +29,22 @@ func call[Q, A any](ctx context.Context, c *Coordinator, waits time.Duration, me
 		if err == nil {
 			return reply, true, nil
 		}
-		// In this order: rank 0's own word, the end of the membership, the caller, the time.
-		switch {
-		case len(trailer.Get(answeredKey)) > 0:
+		if len(trailer.Get(answeredKey)) > 0 {
 			return none, true, fromWire(err)
+		}
+		code := grpcstatus.Code(err)
+		if code == codes.Canceled || code == codes.DeadlineExceeded {
+			<-limited.Done() // which rank 0 may have noticed earlier
+		}
+		// In this order: the end of the membership, the caller, the time.
+		switch {
 		case c.life.Err() != nil:
 			return none, false, context.Cause(c.life)
 		case ctx.Err() != nil:
 			return none, false, status.Errorf(status.Cancelled, "the call was given up: %v", context.Cause(ctx))
 		case limited.Err() != nil:
 			return none, false, status.Errorf(status.DeadlineExceeded, "rank 0 did not answer within %v", waits+answerLimit)
-		case grpcstatus.Code(err) != codes.Unavailable:
+		case code != codes.Unavailable:
 			return none, false, fromWire(err)
 		}
 		select {

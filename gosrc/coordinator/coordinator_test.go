@@ -184,7 +184,7 @@ func waitFor(t *testing.T, condition func() bool) {
 
 func TestLargeValue(t *testing.T) {
 	job := startJob(t, 2, nil)
-	value := strings.Repeat("0123456789abcdef", 1<<20)
+	value := strings.Repeat("0123456789abcdef", 5<<16)
 	if err := job[0].Set(t.Context(), "large", []byte(value)); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (s *server) interceptUnary(ctx context.Context, request any, _ *grpc.UnaryS
 	if err == nil {
 		reply, err = handle(known, request)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(answeredKey, "1"))
 	}
 	return reply, toWire(err)
@@ -90,7 +90,7 @@ func (s *server) interceptStream(service any, stream grpc.ServerStream, _ *grpc.
 	if err == nil {
 		err = handle(service, knownStream{stream, known})
 	}
-	if err != nil {
+	if err != nil && stream.Context().Err() == nil {
 		stream.SetTrailer(metadata.Pairs(answeredKey, "1"))
 	}
 	return toWire(err)
@@ -101,8 +101,8 @@ func toWire(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, context.Canceled) {
-		return grpcstatus.Error(codes.Canceled, err.Error())
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return grpcstatus.FromContextError(err).Err()
 	}
 	return grpcstatus.Error(codes.Code(status.CodeOf(err)), status.MessageOf(err))
 }
