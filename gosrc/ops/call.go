@@ -247,7 +247,7 @@ func (c *Call) ScalarOf(a *Argument, d dtype.Dtype) *ir.Node {
 		if a.IsIntegralScalar() {
 			return c.IntNode(a.Int)
 		}
-		if d == dtype.Bool && a.Float != 0 { // also where its whole part is 0
+		if d == dtype.Bool && (a.Float != 0 || a.IsComplexScalar() && a.Imag != 0) { // also where its whole part is 0
 			return c.IntNode(1)
 		}
 		return c.IntNode(int64(a.Float))

@@ -205,11 +205,14 @@ func checkConversion(a *Argument, d dtype.Dtype) error {
 }
 
 func fits(a *Argument, d dtype.Dtype) bool {
+	if d == dtype.Bool {
+		return true
+	}
 	if a.IsComplexScalar() && a.Imag != 0 && !d.IsComplex() {
 		return false
 	}
 	switch {
-	case d == dtype.Bool || d == dtype.S64 && a.IsIntegralScalar():
+	case d == dtype.S64 && a.IsIntegralScalar():
 		return true
 	case d.IsInteger():
 		if !a.IsIntegralScalar() {
