@@ -8,6 +8,7 @@ import (
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
 )
 
 // Sampling of images and volumes at the positions of a grid (grid_sample). Along each dimension a
@@ -42,19 +43,22 @@ const (
 // gridArguments checks input and grid, arguments i and i+1.
 func (c *Call) gridArguments(i, spatial int) error {
 	x, grid := c.Dims(i), c.Dims(i+1)
-	if len(x) != spatial+2 || len(grid) != len(x) {
-		return Errorf("grid_sampler(): expected %dD input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", spatial+2, dimsText(x), dimsText(grid))
+	if len(x) == 0 || len(grid) == 0 {
+		return status.Torchf(status.IndexError, "Dimension specified as 0 but tensor has no dimensions")
 	}
 	if x[0] != grid[0] {
 		return Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", dimsText(x), dimsText(grid))
 	}
-	if grid[len(grid)-1] != int64(spatial) {
-		return Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", spatial, dimsText(grid))
+	if want := len(x) - 2; grid[len(grid)-1] != int64(want) {
+		return Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", want, dimsText(grid))
 	}
 	for k := 2; k < len(x); k++ {
 		if x[k] <= 0 {
 			return Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", dimsText(x), k)
 		}
+	}
+	if len(x) != spatial+2 || len(grid) != len(x) {
+		return Errorf("grid_sampler(): expected %dD input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", spatial+2, dimsText(x), dimsText(grid))
 	}
 	if spatial == 3 && c.Int(i+2, 0) == sampleBicubic {
 		return Errorf("grid_sampler(): bicubic interpolation only supports 4D input")

@@ -107,7 +107,9 @@ def test_integer_error(kind):
     [((2, 3, 5), (2, 1)), ((3, 5), (0, 4)), ((2, 3, 5, 4), (1, 2, 3, 0)), ((3, 5, 4), (2, -1, 0, 1)), ((2, 3, 4, 5, 6), (1, 2, 2, 1, 3, 0)), ((0, 3, 5), (1, 1))],
 )
 def test_pad(size, padding, dtype, mode):
-    check(lambda x: F.pad(x, padding, mode=mode), make(*size).detach().to(dtype).requires_grad_())
+    # torch's CPU kernel rounds a bf16 gradient after every addition.
+    tolerance = (4e-2, 1e-1) if dtype == torch.bfloat16 else None
+    check(lambda x: F.pad(x, padding, mode=mode), make(*size).detach().to(dtype).requires_grad_(), tolerance=tolerance)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
