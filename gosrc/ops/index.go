@@ -73,8 +73,14 @@ func metaGather(c *Call) error {
 			return Errorf("index 0 is out of bounds for dimension %d with size 0", dim)
 		}
 	}
-	c.Operand(c.Node(0), c.Node(2))
+	vector := c.indexVector(2, dim)
+	if vector != nil {
+		c.Operand(c.Node(0), vector)
+	} else {
+		c.Operand(c.Node(0), c.Node(2))
+	}
 	c.Attr(int64(dim))
+	c.AttrBool(vector != nil)
 	return c.Out(c.Dtype(0), c.Dims(2))
 }
 
@@ -84,7 +90,13 @@ func lowerGather(l *ir.Lowering) hlo.Value {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
 	x, index := atLeast1D(b, l.In(0)), atLeast1D(b, l.In(1))
-	positions := elementPositions(b, index, x.Dims(), int(l.Int()), false)
+	dim, vector := int(l.Int()), l.Bool()
+	if vector {
+		limit := replaceDim(l.Dims, dim, x.Dims()[dim])
+		x = b.Slice(x, make([]int64, x.Rank()), limit, nil)
+		return takeSlices(b, x, index, dim)
+	}
+	positions := elementPositions(b, index, x.Dims(), dim, false)
 	return b.Reshape(takeElements(b, x, positions), l.Dims)
 }
 

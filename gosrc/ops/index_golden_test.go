@@ -11,6 +11,12 @@ func generatorArg() Argument {
 	return Argument{Tag: TagGenerator, Generator: Generator{Seed: 7, Offset: new(uint64)}}
 }
 
+// expanded makes the last dimension one of stride 0.
+func expanded(a Argument) Argument {
+	a.View.Strides[len(a.View.Strides)-1] = 0
+	return a
+}
+
 func TestGoldenIndex(t *testing.T) {
 	x, vector := tensorOf(dtype.F32, 3, 4), tensorOf(dtype.S64, 2)
 	square := tensorOf(dtype.S64, 2, 2)
@@ -21,6 +27,8 @@ func TestGoldenIndex(t *testing.T) {
 		{Name: "index_select of float index", Row: "index_select", Args: []Argument{x, intArg(0), tensorOf(dtype.F32, 2)}},
 		{Row: "gather", Args: []Argument{x, intArg(0), square, boolArg(false)}},
 		{Name: "gather, index too large", Row: "gather", Args: []Argument{x, intArg(0), tensorOf(dtype.S64, 2, 5), boolArg(false)}},
+		{Name: "gather, one position for a row", Row: "gather", Args: []Argument{x, intArg(0), expanded(tensorOf(dtype.S64, 2, 3)), boolArg(false)}},
+		{Name: "scatter_add, one position for a row", Row: "scatter_add", Args: []Argument{x, intArg(0), expanded(tensorOf(dtype.S64, 2, 3)), x}},
 		{Row: "take", Args: []Argument{x, square}},
 		{Row: "index.Tensor", Args: []Argument{cube, listArg(none(), vector)}},
 		{Name: "index.Tensor adjacent", Row: "index.Tensor", Args: []Argument{cube, listArg(none(), vector, tensorOf(dtype.S64, 3, 1))}},

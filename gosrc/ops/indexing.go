@@ -188,6 +188,22 @@ func (c *Call) withDim(sizes []int64, dim int, size int64) []int64 {
 	return c.dims
 }
 
+// indexVector gives the positions of an index whose slices along dim all name one position, as
+// expand makes it of a vector: whole slices can then be moved. Nil for any other index.
+func (c *Call) indexVector(i, dim int) *ir.Node {
+	v := c.Args[i].View
+	if len(v.Sizes) < 2 || dim >= len(v.Sizes) {
+		return nil
+	}
+	for k, n := range v.Sizes {
+		if k != dim && n != 1 && v.Strides[k] != 0 {
+			return nil
+		}
+	}
+	v.Sizes, v.Strides = v.Sizes[dim:dim+1], v.Strides[dim:dim+1]
+	return c.access.Read(&v)
+}
+
 // fillValue makes the scalar parameter of a number that is stored into elements of d, as torch's
 // Scalar::to does: truncated for an integer, compared with zero for a Bool.
 func (c *Call) fillValue(i int, d dtype.Dtype) (*ir.Node, error) {

@@ -129,7 +129,12 @@ func metaScatter(reduceArgument int) func(c *Call) error {
 			c.Return(c.Node(0))
 			return nil
 		}
-		c.Operand(c.Node(0), c.Node(2))
+		vector := c.indexVector(2, dim)
+		if vector != nil {
+			c.Operand(c.Node(0), vector)
+		} else {
+			c.Operand(c.Node(0), c.Node(2))
+		}
 		if c.IsTensor(3) {
 			c.Operand(c.Node(3))
 		} else {
@@ -142,6 +147,8 @@ func metaScatter(reduceArgument int) func(c *Call) error {
 		includeSelf := c.row.Name != "scatter_reduce.two" || c.IsNone(5) || c.Bool(5)
 		c.Attr(int64(dim), int64(r))
 		c.AttrBool(includeSelf)
+		c.AttrBool(vector != nil)
+		c.AttrInts(index)
 		return c.Out(d, c.Dims(0))
 	}
 }
@@ -186,18 +193,28 @@ func (c *Call) checkScatter(dim int) error {
 func lowerScatter(l *ir.Lowering) hlo.Value {
 	b := l.B
 	dim, r, includeSelf := int(l.Int()), scatterOp(l.Int()), l.Bool()
+	vector, sizes := l.Bool(), nonEmptyDims(l.Ints())
 	d := r.compute(l.Dtype)
 	x, index := as(b, atLeast1D(b, l.In(0)), d), atLeast1D(b, l.In(1))
 	source := as(b, l.In(2), d)
 	if source.Rank() == 0 {
-		source = b.BroadcastTo(source, index.Dims())
+		source = b.BroadcastTo(source, sizes)
 	} else {
-		source = b.Slice(source, make([]int64, source.Rank()), index.Dims(), nil)
+		source = b.Slice(source, make([]int64, source.Rank()), sizes, nil)
 	}
-	positions := elementPositions(b, index, x.Dims(), dim, true)
-	result := putReduced(b, x, r, includeSelf, func(x, source hlo.Value, op hlo.Opcode) hlo.Value {
-		return putElements(b, x, positions, source, op)
-	}, source)
+	var put func(x, source hlo.Value, op hlo.Opcode) hlo.Value
+	if vector {
+		index = narrowPositions(b, index, x.Dims()[dim])
+		put = func(x, source hlo.Value, op hlo.Opcode) hlo.Value {
+			return putSlices(b, x, index, source, dim, op)
+		}
+	} else {
+		positions := elementPositions(b, index, x.Dims(), dim, true)
+		put = func(x, source hlo.Value, op hlo.Opcode) hlo.Value {
+			return putElements(b, x, positions, source, op)
+		}
+	}
+	result := putReduced(b, x, r, includeSelf, put, source)
 	return b.Reshape(as(b, result, l.Dtype), l.Dims)
 }
 

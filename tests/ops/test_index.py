@@ -193,6 +193,10 @@ def test_scatter_add_of_repeated_rows():
     i = torch.tensor([0, 2, 0, 1])
     check(lambda x, s, i: x.scatter_add(0, i[:, None].expand(4, 6), s), make(3, 6), make(4, 6), i)
     check(lambda x, i: x.gather(0, i[:, None].expand(4, 6)), make(3, 6), i)
+    check(lambda x, i: x.gather(1, i[None, :, None].expand(2, 4, 3)), make(2, 3, 5), i)
+    check(lambda x, s, i: x.scatter(1, i[None, 1:3, None].expand(2, 2, 3), s), make(3, 3, 5), make(2, 2, 3), i)
+    check(lambda x, s, i: x.scatter_reduce(1, i[None, :, None].expand(2, 4, 3), s, "mean", include_self=False), make(2, 3, 5), make(2, 4, 3), i)
+    check(lambda x, i: x.scatter(0, i[:, None].expand(4, 6), 2.0), make(3, 6), i)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
@@ -223,43 +227,43 @@ def test_embedding_edges():
     check(torch.nn.functional.embedding, torch.empty(0, 3, dtype=torch.int64), make(5, 4))
 
 
-I = torch.tensor([0, 1])
+INDEX = torch.tensor([0, 1])
 
 
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
-        (lambda x, i: x.index_select(0, i), (make(3, 4), I.float())),
-        (lambda x, i: x.index_select(0, i), (make(3, 4), I[:, None])),
-        (lambda x, i: x.index_select(2, i), (make(3, 4), I)),
-        (lambda x, i: x.index_select(0, i), (make(), I)),
-        (lambda x, i: x.gather(0, i), (make(3, 4), I)),
+        (lambda x, i: x.index_select(0, i), (make(3, 4), INDEX.float())),
+        (lambda x, i: x.index_select(0, i), (make(3, 4), INDEX[:, None])),
+        (lambda x, i: x.index_select(2, i), (make(3, 4), INDEX)),
+        (lambda x, i: x.index_select(0, i), (make(), INDEX)),
+        (lambda x, i: x.gather(0, i), (make(3, 4), INDEX)),
         (lambda x, i: x.gather(0, i), (make(3, 4), torch.zeros(2, 5, dtype=torch.int64))),
         (lambda x, i: x.gather(0, i), (make(3, 4), torch.zeros(2, 2))),
-        (lambda x, i: x[i, i, i], (make(3, 4), I)),
-        (lambda x, i, j: x[i, j], (make(3, 4), I, torch.tensor([0, 1, 2]))),
-        (lambda x, i: x[i], (make(0, 4), I)),
-        (lambda x, i: torch.ops.aten.index(x, [i]), (make(3, 4), I.float())),
+        (lambda x, i: x[i, i, i], (make(3, 4), INDEX)),
+        (lambda x, i, j: x[i, j], (make(3, 4), INDEX, torch.tensor([0, 1, 2]))),
+        (lambda x, i: x[i], (make(0, 4), INDEX)),
+        (lambda x, i: torch.ops.aten.index(x, [i]), (make(3, 4), INDEX.float())),
         (lambda x, i: x[i], (make(3, 4), torch.tensor([True, False]))),
-        (torch.take, (make(3), I.int())),
-        (lambda x, i, v: x.index_put((i,), v), (make(3, 4), I, make(2, 3))),
-        (lambda x, i, v: x.index_put((i,), v), (make(3, 4), I, make(2, 4).double())),
-        (lambda x, i, s: x.scatter(0, i, s), (make(3, 4), I[:, None], make(3, 4).double())),
+        (torch.take, (make(3), INDEX.int())),
+        (lambda x, i, v: x.index_put((i,), v), (make(3, 4), INDEX, make(2, 3))),
+        (lambda x, i, v: x.index_put((i,), v), (make(3, 4), INDEX, make(2, 4).double())),
+        (lambda x, i, s: x.scatter(0, i, s), (make(3, 4), INDEX[:, None], make(3, 4).double())),
         (lambda x, i, s: x.scatter(0, i, s), (make(3, 4), torch.zeros(5, 2, dtype=torch.int64), make(3, 4))),
         (lambda x, i: x.scatter(0, i, 1.0), (make(3, 4), torch.zeros(2, 5, dtype=torch.int64))),
-        (lambda x, i: x.scatter(0, i, 1j), (make(3, 4), I[:, None])),
-        (lambda x, i, s: x.scatter(0, i, s, reduce="mean"), (make(3, 4), I[:, None], make(3, 4))),
-        (lambda x, i, s: x.scatter_reduce(0, i, s, "add"), (make(3, 4), I[:, None], make(3, 4))),
-        (lambda x, i, s: x.index_add(0, i, s), (make(3, 4), I, make(3, 4))),
-        (lambda x, i, s: x.index_add(0, i, s), (make(3, 4), I, make(2, 3))),
-        (lambda x, i, s: x.index_add(0, i, s), (make(3, 4), I, make(2, 4).double())),
-        (lambda x, i, s: x.index_copy(0, i, s), (make(3, 4), I, make(3, 4))),
-        (lambda x, i, s: x.index_copy(0, i, s), (make(3, 4), I, make(2, 3))),
-        (lambda x, i, s: x.index_copy(0, i, s), (make(3, 4), I.int(), make(2, 4))),
-        (lambda x, i: x.index_fill(0, i, 1j), (make(3, 4), I)),
-        (lambda x, i: x.clone().put_(i, x), (make(3, 4, grad=False), I)),
-        (torch.nn.functional.embedding, (I.float(), make(3, 4))),
-        (torch.nn.functional.embedding, (I, make(3))),
+        (lambda x, i: x.scatter(0, i, 1j), (make(3, 4), INDEX[:, None])),
+        (lambda x, i, s: x.scatter(0, i, s, reduce="mean"), (make(3, 4), INDEX[:, None], make(3, 4))),
+        (lambda x, i, s: x.scatter_reduce(0, i, s, "add"), (make(3, 4), INDEX[:, None], make(3, 4))),
+        (lambda x, i, s: x.index_add(0, i, s), (make(3, 4), INDEX, make(3, 4))),
+        (lambda x, i, s: x.index_add(0, i, s), (make(3, 4), INDEX, make(2, 3))),
+        (lambda x, i, s: x.index_add(0, i, s), (make(3, 4), INDEX, make(2, 4).double())),
+        (lambda x, i, s: x.index_copy(0, i, s), (make(3, 4), INDEX, make(3, 4))),
+        (lambda x, i, s: x.index_copy(0, i, s), (make(3, 4), INDEX, make(2, 3))),
+        (lambda x, i, s: x.index_copy(0, i, s), (make(3, 4), INDEX.int(), make(2, 4))),
+        (lambda x, i: x.index_fill(0, i, 1j), (make(3, 4), INDEX)),
+        (lambda x, i: x.clone().put_(i, x), (make(3, 4, grad=False), INDEX)),
+        (torch.nn.functional.embedding, (INDEX.float(), make(3, 4))),
+        (torch.nn.functional.embedding, (INDEX, make(3))),
     ],
 )
 def test_errors(function, arguments):
