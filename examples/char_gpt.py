@@ -7,10 +7,10 @@ device: `python char_gpt.py --device xla` or `--device cpu`.
 import argparse
 import math
 import time
+from pydoc_data.topics import topics
 
 import torch
 import torch.nn.functional as F
-from pydoc_data.topics import topics
 from torch import nn
 from tqdm import trange
 

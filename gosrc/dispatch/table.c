@@ -1,33 +1,33 @@
 // The table of functions that the torch adapter calls; see xla_go_dispatch.h.
-#include "_cgo_export.h"
-
 #include <string.h>
+
+#include "_cgo_export.h"
 
 static const xla_go_table table = {
     .struct_size = sizeof(xla_go_table),
     .version = XLA_GO_DISPATCH_VERSION,
     .op = xlaGoOp,
-    .drop = (void (*)(xla_go_storage *const *, int32_t))xlaGoDrop,
-    .upload = (int32_t (*)(const xla_go_tensor *, const void *, xla_go_error *))xlaGoUpload,
-    .copy = (int32_t (*)(const xla_go_tensor *, const xla_go_tensor *, xla_go_error *))xlaGoCopy,
-    .read_begin = (int32_t (*)(const xla_go_tensor *, int64_t *, xla_go_error *))xlaGoReadBegin,
+    .drop = (void (*)(xla_go_storage* const*, int32_t))xlaGoDrop,
+    .upload = (int32_t (*)(const xla_go_tensor*, const void*, xla_go_error*))xlaGoUpload,
+    .copy = (int32_t (*)(const xla_go_tensor*, const xla_go_tensor*, xla_go_error*))xlaGoCopy,
+    .read_begin = (int32_t (*)(const xla_go_tensor*, int64_t*, xla_go_error*))xlaGoReadBegin,
     .read_wait = xlaGoReadWait,
     .read_finish = xlaGoReadFinish,
     .read_cancel = xlaGoReadCancel,
     .sync = xlaGoSync,
     .resize_storage = xlaGoResizeStorage,
-    .count = (void (*)(const char *, int64_t))xlaGoCount,
+    .count = (void (*)(const char*, int64_t))xlaGoCount,
     .buffer_pointer = xlaGoBufferPointer,
     .device_count = xlaGoDeviceCount,
     .rows_digest = xlaGoRowsDigest,
 };
 
-const xla_go_table *xla_go_get_table(void) { return &table; }
+const xla_go_table* xla_go_get_table(void) { return &table; }
 
 // Copies the elements of a strided view, row-major, from a storage to dense memory. Rank and
 // sizes are those of the view, strides and offset in elements.
-void xla_go_copy_strided(char *destination, const char *source, int64_t item_size, int32_t rank,
-                         const int64_t *sizes, const int64_t *strides, int64_t offset) {
+void xla_go_copy_strided(char* destination, const char* source, int64_t item_size, int32_t rank,
+                         const int64_t* sizes, const int64_t* strides, int64_t offset) {
   // Dimensions that lie dense at the end are copied in one piece.
   int64_t block = item_size;
   while (rank > 0 && (strides[rank - 1] * item_size == block || sizes[rank - 1] == 1)) {
@@ -40,7 +40,7 @@ void xla_go_copy_strided(char *destination, const char *source, int64_t item_siz
   }
   int64_t index[64] = {0};
   for (;;) {
-    const char *from = source;
+    const char* from = source;
     for (int32_t k = 0; k < rank - 1; k++) {
       from += index[k] * strides[k] * item_size;
     }

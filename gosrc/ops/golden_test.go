@@ -69,8 +69,6 @@ func intArg(v int64) Argument { return Argument{Tag: TagInt, Int: v, Float: floa
 
 func floatArg(v float64) Argument { return Argument{Tag: TagDouble, Float: v} }
 
-func complexArg(re, im float64) Argument { return Argument{Tag: TagComplex, Float: re, Imag: im} }
-
 func boolArg(v bool) Argument {
 	a := Argument{Tag: TagBool}
 	if v {

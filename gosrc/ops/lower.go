@@ -30,12 +30,3 @@ func Convert(b *hlo.Builder, x hlo.Value, d dtype.Dtype) hlo.Value { return as(b
 func operand(l *ir.Lowering, i int, d dtype.Dtype) hlo.Value {
 	return l.B.BroadcastTo(as(l.B, l.In(i), d), l.Dims)
 }
-
-// ints64 converts dimension numbers.
-func ints64(v []int) []int64 {
-	r := make([]int64, len(v))
-	for i, x := range v {
-		r[i] = int64(x)
-	}
-	return r
-}
