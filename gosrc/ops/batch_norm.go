@@ -153,6 +153,16 @@ func inverseDeviation(b *hlo.Builder, variance hlo.Value, eps float64) hlo.Value
 // channelMask gives all dimensions but 1.
 func channelMask(rank int) uint64 { return allDims(rank) &^ (1 << 1) }
 
+// planes gives x with all dimensions after the channels as one: the compiler then has one long
+// inner loop, where it would leave the last dimension alone to be a short one.
+func planes(b *hlo.Builder, x hlo.Value) hlo.Value {
+	dims := x.Dims()
+	if len(dims) <= 3 {
+		return x
+	}
+	return b.Reshape(x, []int64{dims[0], dims[1], numElements(dims[2:])})
+}
+
 // timesOptional multiplies, where y may be missing.
 func timesOptional(b *hlo.Builder, x, y hlo.Value) hlo.Value {
 	if !y.Valid() {
@@ -167,7 +177,7 @@ func lowerBatchNorm(l *ir.Lowering) []hlo.Value {
 	d := l.In(0).Dtype()
 	compute := d.OpMath()
 	in := operandReader{l: l}
-	x := in.read(compute)
+	x := planes(b, in.read(compute))
 	weight, bias := in.optional(compute), in.optional(compute)
 	runningMean, runningVar := in.optional(compute), in.optional(compute)
 	mask := channelMask(x.Rank())
@@ -196,7 +206,7 @@ func lowerBatchNorm(l *ir.Lowering) []hlo.Value {
 	if bias.Valid() {
 		y = b.Binary(hlo.Add, y, spread(b, bias, mask, x.Dims()))
 	}
-	values[0] = as(b, y, d)
+	values[0] = b.Reshape(as(b, y, d), l.In(0).Dims())
 	return values
 }
 
@@ -255,7 +265,8 @@ func lowerBatchNormBackward(l *ir.Lowering) []hlo.Value {
 	d := l.In(1).Dtype()
 	compute := d.OpMath()
 	in := operandReader{l: l}
-	grad, x, mean, inverse := in.read(compute), in.read(compute), in.read(compute), in.read(compute)
+	grad, x := planes(b, in.read(compute)), planes(b, in.read(compute))
+	mean, inverse := in.read(compute), in.read(compute)
 	weight := in.optional(compute)
 	dims := x.Dims()
 	mask := channelMask(len(dims))
@@ -274,7 +285,7 @@ func lowerBatchNormBackward(l *ir.Lowering) []hlo.Value {
 		slope = b.Binary(hlo.Subtract, slope, b.Binary(hlo.Multiply, deviation, channels(along)))
 	}
 	return []hlo.Value{
-		as(b, b.Binary(hlo.Multiply, slope, channels(timesOptional(b, inverse, weight))), d),
+		b.Reshape(as(b, b.Binary(hlo.Multiply, slope, channels(timesOptional(b, inverse, weight))), d), l.In(1).Dims()),
 		as(b, b.Binary(hlo.Multiply, product, inverse), stat),
 		as(b, sum, stat),
 	}
