@@ -32,7 +32,7 @@ func InitializeClient(pluginPath, deviceType, options string) (ok bool, err erro
 		return false, status.Errorf(status.Unimplemented, "XLA_USE_IFRT: expected it to be unset, got a true value: this version has the PJRT client only")
 	}
 	_, err = current.Initialize(func() (client.Client, error) {
-		c, err := pjrtclient.New(pjrtclient.Options{PluginPath: pluginPath, CreateOptions: createOptions})
+		c, err := pjrtclient.New(pjrtclient.Options{PluginPath: pluginPath, CreateOptions: createOptions, Coordinator: job.get()})
 		if err != nil {
 			return nil, err
 		}

@@ -91,6 +91,11 @@ func Wait(token, milliseconds int64) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	return w.wait(milliseconds)
+}
+
+// wait waits for one slice and says whether the wait is over.
+func (w *pendingWait) wait(milliseconds int64) (over bool, err error) {
 	select {
 	case <-w.done:
 		return true, w.err

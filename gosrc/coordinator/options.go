@@ -50,43 +50,47 @@ type Options struct {
 // FromEnvironment reads what torchrun and torch_xla's launchers set: RANK and WORLD_SIZE (or the
 // PJRT_LOCAL_PROCESS_ and LOCAL_ forms), MASTER_ADDR, XLA_COORDINATOR_PORT, the token, and the limits
 // DIST_SERVICE_HEARTBEAT_INTERVAL_IN_SEC and DIST_SERVICE_SHUTDOWN_TIMEOUT_IN_MIN.
-func FromEnvironment() (Options, error) {
-	o := Options{
-		Address: env.String("MASTER_ADDR", "localhost"),
-		Port:    env.String("XLA_COORDINATOR_PORT", DefaultPort),
-		Token:   env.String(TokenVariable, ""),
-	}
-	for _, number := range []struct {
-		value    *int
-		fallback int
-		names    []string
-	}{
-		{&o.Rank, 0, []string{"RANK", "PJRT_LOCAL_PROCESS_RANK", "LOCAL_RANK"}},
-		{&o.WorldSize, 1, []string{"WORLD_SIZE", "PJRT_LOCAL_PROCESS_COUNT", "LOCAL_WORLD_SIZE"}},
-	} {
-		var err error
-		if *number.value, err = firstNumber(number.fallback, number.names); err != nil {
-			return Options{}, err
-		}
-	}
-	o.HeartbeatTimeout = time.Duration(env.Int("DIST_SERVICE_HEARTBEAT_INTERVAL_IN_SEC", 0)) * time.Second
-	o.ShutdownTimeout = time.Duration(env.Int("DIST_SERVICE_SHUTDOWN_TIMEOUT_IN_MIN", 0)) * time.Minute
-	return o, nil
-}
+func FromEnvironment() (Options, error) { return FromVariables(env.Lookup) }
 
-func firstNumber(fallback int, names []string) (int, error) {
-	for _, name := range names {
-		text, found := env.Lookup(name)
-		if !found || text == "" {
-			continue
+// FromVariables is FromEnvironment with the variables that lookup knows.
+func FromVariables(lookup func(name string) (string, bool)) (Options, error) {
+	text := func(name, fallback string) string {
+		if value, found := lookup(name); found && value != "" {
+			return value
 		}
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return 0, status.Errorf(status.InvalidArgument, "%s: expected a number, got %q", name, text)
-		}
-		return n, nil
+		return fallback
 	}
-	return fallback, nil
+	o := Options{
+		Address:   text("MASTER_ADDR", "localhost"),
+		Port:      text("XLA_COORDINATOR_PORT", DefaultPort),
+		Token:     text(TokenVariable, ""),
+		WorldSize: 1,
+	}
+	var seconds, minutes int
+	for _, number := range []struct {
+		value *int
+		names []string
+	}{
+		{&o.Rank, []string{"RANK", "PJRT_LOCAL_PROCESS_RANK", "LOCAL_RANK"}},
+		{&o.WorldSize, []string{"WORLD_SIZE", "PJRT_LOCAL_PROCESS_COUNT", "LOCAL_WORLD_SIZE"}},
+		{&seconds, []string{"DIST_SERVICE_HEARTBEAT_INTERVAL_IN_SEC"}},
+		{&minutes, []string{"DIST_SERVICE_SHUTDOWN_TIMEOUT_IN_MIN"}},
+	} {
+		for _, name := range number.names {
+			value := text(name, "")
+			if value == "" {
+				continue
+			}
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return Options{}, status.Errorf(status.InvalidArgument, "%s: expected a number, got %q", name, value)
+			}
+			*number.value = n
+			break
+		}
+	}
+	o.HeartbeatTimeout, o.ShutdownTimeout = time.Duration(seconds)*time.Second, time.Duration(minutes)*time.Minute
+	return o, nil
 }
 
 // NewToken makes a token for a new job: random text of 26 characters.

@@ -49,6 +49,18 @@ func (c *Client) InitializeCoordinator(rank, worldSize int, address, port string
 	return nil
 }
 
+// SetCoordinator gives the client a coordinator that someone else has started and closes, or takes that
+// one away (nil). FailedPrecondition where the client has another one. Not blocking.
+func (c *Client) SetCoordinator(started *coordinator.Coordinator) error {
+	c.coordinating.Lock()
+	defer c.coordinating.Unlock()
+	if c.ownsCoordinator || started != nil && c.coordinator.Load() != nil {
+		return status.Errorf(status.FailedPrecondition, "SetCoordinator(): expected a client without a coordinator, got one that has one")
+	}
+	c.coordinator.Store(started)
+	return nil
+}
+
 // CoordinatorInitialized says whether the client has a coordinator.
 func (c *Client) CoordinatorInitialized() bool { return c.coordinator.Load() != nil }
 

@@ -92,10 +92,21 @@ func TestInitializeCoordinator(t *testing.T) {
 	type coordinated interface {
 		client.Client
 		Coordinator() (*coordinator.Coordinator, error)
+		SetCoordinator(*coordinator.Coordinator) error
 	}
 	made := c.(coordinated)
 	if _, err := made.Coordinator(); made.CoordinatorInitialized() || status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("a coordinator before it was initialized: %v", err)
+	}
+	other := startCoordinators(t, 1)[0]
+	if err := made.SetCoordinator(other); err != nil || !made.CoordinatorInitialized() {
+		t.Errorf("SetCoordinator: %v", err)
+	}
+	if err := made.SetCoordinator(other); status.CodeOf(err) != status.FailedPrecondition {
+		t.Errorf("the second SetCoordinator: %v", err)
+	}
+	if err := made.SetCoordinator(nil); err != nil || made.CoordinatorInitialized() {
+		t.Errorf("SetCoordinator(nil): %v", err)
 	}
 	if err := made.InitializeCoordinator(5, 2, "127.0.0.1", "0"); status.CodeOf(err) != status.InvalidArgument || made.CoordinatorInitialized() {
 		t.Errorf("rank 5 of 2: %v", err)
