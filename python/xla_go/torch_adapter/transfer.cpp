@@ -190,9 +190,6 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
     upload(self, source.is_cpu() ? source : source.to(at::kCPU));
   } else if (!self.is_xla()) {
     copy_to_host(self, source);
-  } else if (self.device() != source.device()) {
-    // One graph belongs to one device: between devices the value goes by the host, as a read does.
-    upload(self, read_tensor(source));
   } else {
     copy_on_device(self, source);
   }
