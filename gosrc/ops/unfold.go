@@ -232,7 +232,7 @@ func metaMaxUnpool(spatial int) func(c *Call) error {
 			}
 		}
 		d := c.Dtype(0)
-		if d == dtype.Bool || d.IsComplex() || d.IsFloat() && d.Size() < 4 {
+		if d == dtype.Bool || d.IsComplex() || d.IsFloat() && d.Size() == 1 {
 			return notImplemented(strings.TrimSuffix(c.row.Name, ".out"), d)
 		}
 		c.Operand(c.Node(0), c.Node(1))

@@ -59,15 +59,16 @@ def test_max_pool_large_window(dtype):
     check(lambda x: F.max_pool2d(x, 6, 2, dilation=2, return_indices=True), make(2, 15, 14, ties=True, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("spatial", [1, 2, 3])
-def test_unpool(spatial):
+def test_unpool(spatial, dtype):
     pool, unpool = [(F.max_pool1d, F.max_unpool1d), (F.max_pool2d, F.max_unpool2d), (F.max_pool3d, F.max_unpool3d)][spatial - 1]
 
     def round_trip(x):
         y, at = pool(x, 2, return_indices=True)
         return unpool(y, at, 2)
 
-    check(round_trip, make(2, 3, *[8, 6, 4][:spatial]))
+    check(round_trip, make(2, 3, *[8, 6, 4][:spatial], dtype=dtype))
 
 
 AVG_CASES = [
