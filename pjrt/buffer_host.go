@@ -63,16 +63,7 @@ func (c *Client) FromHost(host Host, device *Device, done func()) (*Buffer, erro
 	if done == nil {
 		return b, nil
 	}
-	if event == nil {
-		done()
-		return b, nil
-	}
-	e := c.plugin.newEvent(event)
-	if err := e.OnReady(func(error) { e.Destroy(); done() }); err != nil {
-		e.Await()
-		e.Destroy()
-		done()
-	}
+	c.plugin.whenDone(event, func(error) { done() })
 	return b, nil
 }
 

@@ -128,12 +128,15 @@ func (p *Plugin) whenDone(event *C.PJRT_Event, done func(error)) {
 	}
 	e := p.newEvent(event)
 	if err := e.OnReady(func(err error) { e.Destroy(); done(err) }); err != nil {
-		// It cannot be watched, so it is waited for: what it stands for may still use memory.
-		if failure := e.Await(); failure != nil {
-			err = failure
-		}
-		e.Destroy()
-		done(err)
+		// It cannot be watched, so it is waited for: what it stands for may still use memory. Not
+		// here, because it may be the caller who has to make it happen.
+		go func() {
+			if failure := e.Await(); failure != nil {
+				err = failure
+			}
+			e.Destroy()
+			done(err)
+		}()
 	}
 }
 

@@ -198,6 +198,12 @@ typedef struct place {
 static pthread_mutex_t places_mutex = PTHREAD_MUTEX_INITIALIZER;
 static place *places;
 
+// The bytes on their way are no buffer and are not counted as one.
+static void free_bytes(void *bytes, void *argument) {
+  (void)argument;
+  free(bytes);
+}
+
 static place *find_place(PJRT_Client *client, int64_t key, size_t size) {
   pthread_mutex_lock(&places_mutex);
   place *p = places;
@@ -205,8 +211,7 @@ static place *find_place(PJRT_Client *client, int64_t key, size_t size) {
   if (p == NULL) {
     p = malloc(sizeof(*p));
     storage *s = calloc(1, sizeof(*s));
-    __atomic_add_fetch(&client->bytes_in_use, (int64_t)size, __ATOMIC_RELAXED);
-    *s = (storage){.client = client, .holders = 1, .size = size, .bytes = calloc(1, size + 1)};
+    *s = (storage){.client = client, .holders = 1, .size = size, .bytes = calloc(1, size + 1), .on_delete = free_bytes};
     *p = (place){key, s, new_state(), places};
     places = p;
   }
