@@ -50,7 +50,8 @@ _LONGEST_TIMEOUT = 1e9  # seconds; "never" in a form that JSON has
 def _perform(call: str, **arguments: Any) -> dict[str, Any]:
     token = _runtime.call("CoordinatorBegin", json.dumps({"call": call, **arguments}))
     try:
-        _runtime.wait("CoordinatorWait", token)
+        while not _runtime.call("CoordinatorWait", token, _runtime.WAIT_SLICE_MS):
+            pass  # between the slices Python looks for signals
         reply: dict[str, Any] = json.loads(_runtime.call("CoordinatorResult", token))
         return reply
     finally:
@@ -85,7 +86,8 @@ def initialize(
         rank=rank, world_size=world_size, address=address, port=port,
         timeout=min(timeout, _LONGEST_TIMEOUT), variables=dict(os.environ),
     )  # fmt: skip
-    os.environ.setdefault(TOKEN_VARIABLE, reply["token"])
+    if not os.environ.get(TOKEN_VARIABLE):
+        os.environ[TOKEN_VARIABLE] = reply["token"]
     atexit.register(_leave)
 
 
