@@ -38,10 +38,11 @@ const (
 )
 
 // cpuOptions keep the results of a CPU right where XLA would trade them for speed: min and max that
-// drop NaN, and sums in another order.
+// drop NaN, sums in another order, and 16-bit values that are left unrounded between two operations.
 var cpuOptions = map[string]string{
-	"xla_cpu_enable_fast_min_max": "false",
+	"xla_allow_excess_precision":  "false",
 	"xla_cpu_enable_fast_math":    "false",
+	"xla_cpu_enable_fast_min_max": "false",
 }
 
 // compileOptionsProto gives the serialized CompileOptionsProto for one program on devices.
