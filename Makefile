@@ -113,7 +113,7 @@ test-go: $(STAMPS)/build-venv ## go vet and go test -race
 
 # From an empty directory, so that only the installed wheel can be imported.
 define run_pytest
-mkdir -p build/pytest && cd build/pytest && $(1)/bin/python -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml $(CURDIR)/tests $(2) $(PYTEST)
+mkdir -p build/pytest && cd build/pytest && $(1)/bin/python -m pytest -n 2 --dist worksteal --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml $(CURDIR)/tests $(2) $(PYTEST)
 endef
 
 test-python: $(STAMPS)/test-installed ## pytest against the installed wheel with the newest torch; PYTEST=... adds arguments
