@@ -46,6 +46,7 @@ func RunAll(t *testing.T, newClient func(t *testing.T) client.Client) {
 		{"OptimizedHLO", optimized},
 		{"EnvironmentHash", environmentHash},
 		{"NaNIsKept", nanIsKept},
+		{"Coordinator", coordinates},
 		{"OutOfMemory", outOfMemory},
 		{"ClosedWhileUsed", closedWhileUsed},
 		{"Closed", closed},
