@@ -13,13 +13,13 @@ import "C"
 
 import (
 	"fmt"
-	"os"
 	"runtime/debug"
 	"sync"
 	"unsafe"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/env"
 	"xla_go/gosrc/executor"
 	"xla_go/gosrc/ops"
 	"xla_go/gosrc/status"
@@ -74,7 +74,7 @@ func recovered(e *C.xla_go_error, result *C.int32_t) {
 		return
 	}
 	text := fmt.Sprint(r)
-	if os.Getenv("XLA_GO_DEBUG") != "" {
+	if env.Bool("XLA_GO_DEBUG", false) {
 		text += "\n" + string(debug.Stack())
 	}
 	*result = fail(e, status.Errorf(status.Internal, "internal error: %s", text))
