@@ -36,10 +36,10 @@ def _register() -> None:
 if not _is_command_line():
     _register()
 
-from xla_go import client, compat, debug, errors, metrics, runtime  # noqa: E402
+from xla_go import client, compat, coordinator, debug, errors, metrics, runtime  # noqa: E402
 from xla_go._step import sync  # noqa: E402
 
-__all__ = ["client", "compat", "debug", "device", "errors", "manual_seed", "metrics", "runtime", "sync"]
+__all__ = ["client", "compat", "coordinator", "debug", "device", "errors", "manual_seed", "metrics", "runtime", "sync"]
 
 
 def device(index: int = 0) -> torch.device:
