@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"xla_go/gosrc/coordinator/proto"
 	"xla_go/gosrc/status"
@@ -128,7 +129,7 @@ func (c *Coordinator) learn(a *proto.Attendance) {
 
 // judge tells rank 0's refusal from a broken connection.
 func (c *Coordinator) judge(stream grpc.ClientStream, err error) error {
-	if len(stream.Trailer().Get(answeredKey)) > 0 {
+	if len(stream.Trailer().Get(answeredKey)) > 0 || refusedAtOnce(grpcstatus.Code(err)) {
 		return &verdict{fromWire(err)}
 	}
 	return c.connectionError(err)

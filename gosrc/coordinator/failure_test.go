@@ -297,6 +297,12 @@ func TestWrongToken(t *testing.T) {
 		if err := call(t.Context()); err == nil || fromWire(err).Code != status.Unauthenticated {
 			t.Errorf("%s without a token: %v", name, err)
 		}
+		for _, rank := range []string{"", "2", "-1", "first"} {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), tokenKey, testToken, rankKey, rank)
+			if err := call(ctx); err == nil || fromWire(err).Code != status.PermissionDenied {
+				t.Errorf("%s of rank %q: %v", name, rank, err)
+			}
+		}
 		if name == "Attend" { // which makes a member
 			continue
 		}

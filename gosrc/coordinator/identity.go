@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"xla_go/gosrc/status"
 )
@@ -40,19 +41,19 @@ type callerKey struct{}
 
 func callerOf(ctx context.Context) identity { return ctx.Value(callerKey{}).(identity) }
 
-// authenticate lets only those pass who know the token and name a rank of the job.
-func (s *server) authenticate(ctx context.Context) (context.Context, error) {
-	sent, _ := metadata.FromIncomingContext(ctx)
+// authenticate lets only those pass who know the token and name a rank of the job. It runs before
+// anything but the header has been read, so a stranger cannot make the server keep a message.
+func (s *server) authenticate(ctx context.Context, call *tap.Info) (context.Context, error) {
 	// Hashed, so that neither the content nor the length shows in the time it takes.
-	hash := sha256.Sum256([]byte(first(sent, tokenKey)))
+	hash := sha256.Sum256([]byte(first(call.Header, tokenKey)))
 	if subtle.ConstantTimeCompare(hash[:], s.tokenHash[:]) != 1 {
-		return nil, status.Errorf(status.Unauthenticated, "expected the job's token, got another: set %s to the same text in all processes", TokenVariable)
+		return ctx, grpcstatus.Errorf(codes.Unauthenticated, "expected the job's token, got another: set %s to the same text in all processes", TokenVariable)
 	}
-	rank, err := strconv.Atoi(first(sent, rankKey))
+	rank, err := strconv.Atoi(first(call.Header, rankKey))
 	if err != nil || rank < 0 || rank >= len(s.members) {
-		return nil, status.Errorf(status.InvalidArgument, "expected a rank from 0 to %d, got %q", len(s.members)-1, first(sent, rankKey))
+		return ctx, grpcstatus.Errorf(codes.PermissionDenied, "expected a rank from 0 to %d, got %q", len(s.members)-1, first(call.Header, rankKey))
 	}
-	return context.WithValue(ctx, callerKey{}, identity{rank: rank, member: first(sent, memberKey)}), nil
+	return context.WithValue(ctx, callerKey{}, identity{rank: rank, member: first(call.Header, memberKey)}), nil
 }
 
 func first(md metadata.MD, key string) string {
@@ -62,14 +63,14 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-func (s *server) interceptUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	known, err := s.authenticate(ctx)
-	if err == nil {
-		err = s.admit(callerOf(known))
-	}
-	var reply any
-	if err == nil {
-		reply, err = handle(known, request)
+// refusedAtOnce says whether an error is one of authenticate, which leaves no mark.
+func refusedAtOnce(code codes.Code) bool {
+	return code == codes.Unauthenticated || code == codes.PermissionDenied
+}
+
+func (s *server) interceptUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
+	if err = s.admit(callerOf(ctx)); err == nil {
+		reply, err = handle(ctx, request)
 	}
 	if err != nil && ctx.Err() == nil {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(answeredKey, "1"))
@@ -77,19 +78,8 @@ func (s *server) interceptUnary(ctx context.Context, request any, _ *grpc.UnaryS
 	return reply, toWire(err)
 }
 
-// knownStream is a stream whose caller has been authenticated.
-type knownStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s knownStream) Context() context.Context { return s.ctx }
-
-func (s *server) interceptStream(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	known, err := s.authenticate(stream.Context())
-	if err == nil {
-		err = handle(service, knownStream{stream, known})
-	}
+func interceptStream(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	err := handle(service, stream)
 	if err != nil && stream.Context().Err() == nil {
 		stream.SetTrailer(metadata.Pairs(answeredKey, "1"))
 	}

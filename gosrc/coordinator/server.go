@@ -72,7 +72,7 @@ func serve(o Options) (*server, error) {
 		barriers: map[string]*barrier{}, failed: make(chan struct{}), empty: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.rpc = grpc.NewServer(
-		grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(s.interceptStream),
+		grpc.InTapHandle(s.authenticate), grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(interceptStream),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.WaitForHandlers(true),
 	)
 	proto.RegisterCoordinatorServer(s.rpc, s)
