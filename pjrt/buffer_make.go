@@ -61,7 +61,8 @@ func (c *Client) AliasBuffer(s shape.Shape, memory *Memory) (*Buffer, *Alias, er
 	return c.adoptOne(args.alias_buffer), &Alias{c, args.fulfill_alias_buffer_cb}, nil
 }
 
-// Fulfill makes the alias stand for b, or fail with failure where b is nil.
+// Fulfill makes the alias stand for b, or fail with failure where b is nil. Plugins may take b's
+// memory for it, so that b must only be destroyed afterwards.
 func (a *Alias) Fulfill(b *Buffer, failure error) error {
 	if a.promise == nil {
 		return status.Errorf(status.FailedPrecondition, "Fulfill(): the alias has been fulfilled before")

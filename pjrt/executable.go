@@ -40,7 +40,7 @@ type executablePair struct {
 	destroyed atomic.Bool
 }
 
-// Compile compiles a program. options is a serialized CompileOptionsProto. BLOCKING: compiler time.
+// Compile compiles a program. options is a serialized CompileOptionsProto, nil for one device. BLOCKING: compiler time.
 func (c *Client) Compile(program []byte, format string, options []byte) (*Executable, error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -48,6 +48,7 @@ func (c *Client) Compile(program []byte, format string, options []byte) (*Execut
 	if err != nil {
 		return nil, err
 	}
+	options = compileOptions(options)
 	args := C.PJRT_Client_Compile_Args{struct_size: C.S_PJRT_Client_Compile_Args, client: c.handle, program: p}
 	args.compile_options, args.compile_options_size = pinBytes(options, &pinner), C.size_t(len(options))
 	if err := c.plugin.call(C.FN_Client_Compile, unsafe.Pointer(&args)); err != nil {

@@ -52,6 +52,17 @@ func pinProgram(operation string, program []byte, format string, pinner *runtime
 	return p, nil
 }
 
+// oneDevice is a CompileOptionsProto for one replica and one partition. Plugins end the process
+// where there are none of them.
+var oneDevice = []byte{3<<3 | 2, 4, 4 << 3, 1, 5 << 3, 1}
+
+func compileOptions(options []byte) []byte {
+	if len(options) == 0 {
+		return oneDevice
+	}
+	return options
+}
+
 // Load loads a compiled program on the client's devices. options is a serialized
 // CompileOptionsProto. BLOCKING.
 func (c *Client) Load(program *Program, options []byte) (*Executable, error) {

@@ -220,6 +220,7 @@ func (t *Topology) Compile(program []byte, format string, options []byte, client
 	if err != nil {
 		return nil, err
 	}
+	options = compileOptions(options)
 	args := C.PJRT_Compile_Args{struct_size: C.S_PJRT_Compile_Args, topology: h, program: p, compile_options: pinBytes(options, &pinner), compile_options_size: C.size_t(len(options))}
 	if client != nil {
 		args.client = client.handle
