@@ -22,7 +22,7 @@ ADAPTER        := $(ADAPTER_FILES) $(wildcard gosrc/dispatch/*.h) python/xla_go/
 export XLA_GO_TEST_PLUGIN ?= $(shell ls $(BUILD)/lib/python3*/site-packages/fastatomstruct_xla_cpu/libpjrt_cpu.so 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full lint bench gen gen-check gen-abi peers clean
+.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full test-memory lint bench gen gen-check gen-abi peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,10 @@ test-oldest: $(STAMPS)/oldest-installed ## the same pytest with the oldest suppo
 
 test-full: test-go $(STAMPS)/test-installed ## everything, slow tests included
 	$(call run_pytest,$(TEST),)
+
+test-memory: $(STAMPS)/build-venv ## the PJRT layer with the address sanitizer, and with all of cgo's checks
+	go test -asan ./pjrt/...
+	GOEXPERIMENT=cgocheck2 go test ./pjrt/...
 
 lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-format
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; }
