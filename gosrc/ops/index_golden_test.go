@@ -107,6 +107,8 @@ func TestGoldenSort(t *testing.T) {
 		{Row: "topk", Args: []Argument{x, intArg(2), intArg(1), boolArg(false), boolArg(true)}},
 		{Row: "searchsorted.Tensor", Args: []Argument{x, tensorOf(dtype.F32, 3, 2), boolArg(true), boolArg(false), none(), tensorOf(dtype.S64, 3, 5)}},
 		{Row: "bucketize.Tensor", Args: []Argument{x, tensorOf(dtype.S64, 4), boolArg(false), boolArg(true)}},
+		{Row: "isin.Tensor_Tensor", Args: []Argument{x, tensorOf(dtype.S64, 3), boolArg(false), boolArg(true)}},
+		{Name: "isin of many", Row: "isin.Scalar_Tensor", Args: []Argument{intArg(3), tensorOf(dtype.S32, 100), boolArg(false), boolArg(false)}},
 		{Row: "repeat_interleave.Tensor", Args: []Argument{tensorOf(dtype.S64, 3), intArg(7)}},
 	})
 }

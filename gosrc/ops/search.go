@@ -19,6 +19,9 @@ func init() {
 		&Row{Name: "searchsorted.Scalar", Out: []string{"searchsorted.Scalar_out"}, Meta: metaSearchSorted, Lower: lowerSearch},
 		&Row{Name: "bucketize.Tensor", Out: []string{"bucketize.Tensor_out"}, Meta: metaBucketize, Lower: lowerSearch},
 		&Row{Name: "bucketize.Scalar", Meta: metaBucketize, Lower: lowerSearch},
+		&Row{Name: "isin.Tensor_Tensor", Out: []string{"isin.Tensor_Tensor_out"}, Meta: metaIsIn, Lower: lowerIsIn},
+		&Row{Name: "isin.Tensor_Scalar", Out: []string{"isin.Tensor_Scalar_out"}, Meta: metaIsIn, Lower: lowerIsIn},
+		&Row{Name: "isin.Scalar_Tensor", Out: []string{"isin.Scalar_Tensor_out"}, Meta: metaIsIn, Lower: lowerIsIn},
 		&Row{Name: "repeat_interleave.Tensor", Meta: metaRepeatInterleave, Lower: lowerRepeatInterleave},
 	)
 }
@@ -112,39 +115,45 @@ func lowerSearch(l *ir.Lowering) hlo.Value {
 // not above it for right, as s64.
 func searchSorted(b *hlo.Builder, sorted, values hlo.Value, right bool) hlo.Value {
 	dims := values.Dims()
-	return bisect(b, sorted.Dims()[0], values, right, func(middle hlo.Value) hlo.Value {
-		return takeSlices(b, sorted, middle, 0)
-	}, dims)
+	return bisect(b, sorted.Dims()[0], dims, func(middle hlo.Value) hlo.Value {
+		return below(b, takeSlices(b, sorted, middle, 0), values, right)
+	})
 }
 
 // searchRows is searchSorted in the row of the last dimension that the value's other coordinates
 // name.
 func searchRows(b *hlo.Builder, sorted, values hlo.Value, right bool) hlo.Value {
 	last := sorted.Rank() - 1
-	return bisect(b, sorted.Dims()[last], values, right, func(middle hlo.Value) hlo.Value {
-		return takeElements(b, sorted, elementPositions(b, middle, sorted.Dims(), last, false))
-	}, values.Dims())
+	return bisect(b, sorted.Dims()[last], values.Dims(), func(middle hlo.Value) hlo.Value {
+		at := elementPositions(b, middle, sorted.Dims(), last, false)
+		return below(b, takeElements(b, sorted, at), values, right)
+	})
 }
 
-// bisect narrows [low, high) down to one position, in as many rounds as n elements need.
-func bisect(b *hlo.Builder, n int64, values hlo.Value, right bool, at func(middle hlo.Value) hlo.Value, dims []int64) hlo.Value {
+// below says whether a value's place is behind an element. It is written with not, so that a NaN
+// compares as torch's search has it.
+func below(b *hlo.Builder, element, values hlo.Value, right bool) hlo.Value {
+	if right {
+		return b.Unary(hlo.Not, b.Compare("GT", element, values))
+	}
+	return b.Unary(hlo.Not, b.Compare("GE", element, values))
+}
+
+// bisect narrows [0, n] down to one position, in as many rounds as n elements need; behind says
+// whether the place is behind the element in the middle.
+func bisect(b *hlo.Builder, n int64, dims []int64, behind func(middle hlo.Value) hlo.Value) hlo.Value {
 	t := positionType(n)
 	low, high := b.Full(t, 0, dims...), b.FullInt(t, n, dims...)
 	one := b.FullInt(t, 1, dims...)
 	if n == 0 {
 		return b.Full(dtype.S64, 0, dims...)
 	}
-	direction := "GE"
-	if right {
-		direction = "GT"
-	}
 	for range bits.Len64(uint64(n)) {
 		middle := b.Binary(hlo.Add, low, b.Binary(hlo.ShiftRightLogical, b.Binary(hlo.Subtract, high, low), one))
-		// Written with not, so that a NaN compares as torch's search has it.
-		below := b.Unary(hlo.Not, b.Compare(direction, at(middle), values))
+		further := behind(middle)
 		open := b.Compare("LT", low, high)
-		up := b.Binary(hlo.And, open, below)
-		down := b.Binary(hlo.And, open, b.Unary(hlo.Not, below))
+		up := b.Binary(hlo.And, open, further)
+		down := b.Binary(hlo.And, open, b.Unary(hlo.Not, further))
 		low = b.Select(up, b.Binary(hlo.Add, middle, one), low)
 		high = b.Select(down, middle, high)
 	}
@@ -175,4 +184,61 @@ func lowerRepeatInterleave(l *ir.Lowering) hlo.Value {
 	}
 	ends := scanSum.along(b, as(b, l.In(0), dtype.S64), 0)
 	return as(b, searchSorted(b, ends, b.Iota(dtype.S64, l.Dims, 0), true), l.Dtype)
+}
+
+// metaIsIn: (elements, test_elements, assume_unique, invert), tensors or numbers.
+func metaIsIn(c *Call) error {
+	for i := range 2 {
+		if d := c.Args[i].Dtype; d == dtype.Bool || d.IsComplex() {
+			return status.Torchf(status.NotImplementedError, "Unsupported input type encountered for isin(): %s", torchClass(d))
+		}
+	}
+	d, err := c.ResultType(0, 1)
+	if err != nil {
+		return err
+	}
+	c.Operand(c.Value(0, d), c.Value(1, d))
+	c.Attr(int64(d))
+	c.AttrBool(c.Bool(3))
+	var dims []int64
+	if c.IsTensor(0) {
+		dims = c.Dims(0)
+	}
+	return c.Out(dtype.Bool, dims)
+}
+
+// isInCompared is up to how many test elements comparing with each of them is what costs least.
+const isInCompared = 64
+
+func lowerIsIn(l *ir.Lowering) hlo.Value {
+	b := l.B
+	d, invert := dtype.Dtype(l.Int()), l.Bool()
+	x, tests := as(b, l.In(0), d), as(b, l.In(1), d)
+	n := shape.Product(tests.Dims())
+	tests = b.Reshape(tests, []int64{n})
+	var found hlo.Value
+	switch {
+	case n == 0 || shape.Product(l.Dims) == 0:
+		found = b.Full(dtype.Bool, 0, l.Dims...)
+	case n <= isInCompared:
+		last := len(l.Dims)
+		pairs := append(slices.Clone(l.Dims), n)
+		at := make([]int, last)
+		for i := range at {
+			at[i] = i
+		}
+		equal := b.Compare("EQ", b.Broadcast(x, pairs, at), b.Broadcast(tests, pairs, []int{last}))
+		found = b.ReduceOp(hlo.Or, equal, b.Scalar(dtype.Bool, 0), []int{last})
+	default:
+		sorted, _ := sortWithPositions(b, tests, 0, false, false)
+		// NaN stands last and is equal to nothing.
+		at := clampPositions(b, bisect(b, n, l.Dims, func(middle hlo.Value) hlo.Value {
+			return b.Compare("LT", takeSlices(b, sorted, middle, 0), x)
+		}), n)
+		found = b.Compare("EQ", takeSlices(b, sorted, at, 0), x)
+	}
+	if invert {
+		found = b.Unary(hlo.Not, found)
+	}
+	return found
 }

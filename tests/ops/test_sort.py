@@ -82,6 +82,22 @@ def test_searchsorted_edges():
     check(lambda e, v: torch.searchsorted(e, v, sorter=torch.argsort(e)), unsorted, torch.tensor([[2.0], [5.5]]))
 
 
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("tests", [0, 3, 100])
+@pytest.mark.parametrize("invert", [False, True])
+def test_isin(invert, tests, dtype):
+    x, y = torch.arange(12).reshape(3, 4).to(dtype), torch.arange(tests).mul(3).to(dtype)
+    check(lambda x, y: torch.isin(x, y, invert=invert), x, y)
+    check(lambda x: torch.isin(x, 1, invert=invert), x)
+    check(lambda y: torch.isin(3, y, invert=invert), y)
+
+
+def test_isin_edges():
+    check(torch.isin, SPECIAL, torch.tensor([math.nan, 0.0, math.inf]))
+    check(torch.isin, SPECIAL, SPECIAL.repeat(20))
+    check(torch.isin, torch.tensor(2), torch.tensor([1.5, 2.0]))
+
+
 def test_repeat_interleave():
     repeats = torch.tensor([2, 0, 3, 1])
     check(lambda x, r: torch.repeat_interleave(x, r, 0, output_size=6), distinct(4, 3), repeats)
@@ -102,6 +118,7 @@ def test_repeat_interleave():
         (lambda e, v: torch.searchsorted(e, v, side="left", right=True), (distinct(4), distinct(4))),
         (lambda e, v: torch.searchsorted(e, v, sorter=e), (distinct(4), distinct(4))),
         (lambda e, v: torch.searchsorted(e, v, sorter=torch.zeros(2, dtype=torch.int64, device=e.device)), (distinct(4), distinct(4))),
+        (torch.isin, (distinct(4) > 0, distinct(4))),
         (lambda v, e: torch.bucketize(v, e), (distinct(4), distinct(3, 4))),
     ],
 )
