@@ -186,15 +186,17 @@ func lowerBatchNorm(l *ir.Lowering) []hlo.Value {
 
 	var mean, deviation, inverse hlo.Value
 	if training {
-		var squares hlo.Value
-		mean, deviation, squares = moments(b, x, mask)
-		n := float64(reduceCount(x.Dims(), mask))
-		inverse = inverseDeviation(b, dividedBy(b, squares, n), eps)
+		var variance hlo.Value
+		mean, deviation, variance = moments(b, x, mask)
+		inverse = inverseDeviation(b, variance, eps)
 		values[1], values[2] = as(b, mean, stat), as(b, inverse, stat)
 		if runningMean.Valid() {
 			momentum := in.read(compute)
 			values[3] = as(b, moveTo(b, runningMean, mean, momentum), l.In(in.next-3).Dtype())
-			values[4] = as(b, moveTo(b, runningVar, dividedBy(b, squares, n-1), momentum), l.In(in.next-2).Dtype())
+			// The running variance is that of the population: n-1 instead of n.
+			n := float64(reduceCount(x.Dims(), mask))
+			unbiased := b.Binary(hlo.Multiply, variance, b.Full(compute, n/(n-1), variance.Dims()...))
+			values[4] = as(b, moveTo(b, runningVar, unbiased, momentum), l.In(in.next-2).Dtype())
 		}
 	} else {
 		mean = b.Reshape(runningMean, []int64{x.Dims()[1]})
@@ -275,8 +277,7 @@ func lowerBatchNormBackward(l *ir.Lowering) []hlo.Value {
 	}
 	channels := func(v hlo.Value) hlo.Value { return spread(b, v, mask, dims) }
 	deviation := b.Binary(hlo.Subtract, x, channels(mean))
-	sum := sumOver(b, grad, mask)
-	product := sumOver(b, b.Binary(hlo.Multiply, deviation, grad), mask)
+	sum, product := twoSums(b, grad, b.Binary(hlo.Multiply, deviation, grad), mask)
 	slope := grad
 	if training {
 		n := float64(reduceCount(dims, mask))

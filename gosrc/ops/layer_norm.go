@@ -67,11 +67,17 @@ func metaLayerNorm(c *Call) error {
 	return nil
 }
 
+// moments gives the mean over mask, the deviations from it, and the mean of their squares.
+func moments(b *hlo.Builder, x hlo.Value, mask uint64) (mean, deviation, variance hlo.Value) {
+	mean = rowsMean(b, x, mask)
+	deviation = b.Binary(hlo.Subtract, x, spread(b, mean, mask, x.Dims()))
+	return mean, deviation, rowsMean(b, squareOf(b, deviation), mask)
+}
+
 // normalise gives (x - mean)/sqrt(variance + eps) over mask with the two statistics.
 func normalise(b *hlo.Builder, x hlo.Value, mask uint64, eps float64) (y, mean, inverse hlo.Value) {
-	n := float64(reduceCount(x.Dims(), mask))
-	mean, deviation, squares := moments(b, x, mask)
-	inverse = inverseDeviation(b, dividedBy(b, squares, n), eps)
+	mean, deviation, variance := moments(b, x, mask)
+	inverse = inverseDeviation(b, variance, eps)
 	return b.Binary(hlo.Multiply, deviation, spread(b, inverse, mask, x.Dims())), mean, inverse
 }
 
@@ -139,8 +145,9 @@ func (c *Call) parameterDtype(i int, d dtype.Dtype) dtype.Dtype {
 // normSlope gives the gradient of x from that of its normalised form y.
 func normSlope(b *hlo.Builder, grad, y, inverse hlo.Value, mask uint64) hlo.Value {
 	dims := y.Dims()
-	mean := spread(b, meanOver(b, grad, mask), mask, dims)
-	along := spread(b, meanOver(b, b.Binary(hlo.Multiply, grad, y), mask), mask, dims)
+	n := float64(reduceCount(dims, mask))
+	sum, product := twoSums(b, grad, b.Binary(hlo.Multiply, grad, y), mask)
+	mean, along := spread(b, dividedBy(b, sum, n), mask, dims), spread(b, dividedBy(b, product, n), mask, dims)
 	rest := b.Binary(hlo.Subtract, b.Binary(hlo.Subtract, grad, mean), b.Binary(hlo.Multiply, y, along))
 	return b.Binary(hlo.Multiply, rest, spread(b, inverse, mask, dims))
 }
@@ -252,7 +259,8 @@ func lowerGroupNormBackward(l *ir.Lowering) []hlo.Value {
 	d := l.In(1).Dtype()
 	compute := d.OpMath()
 	in := operandReader{l: l}
-	grad, x, mean, inverse := in.read(compute), in.read(compute), in.read(compute), in.read(compute)
+	grad, x := planes(b, in.read(compute)), planes(b, in.read(compute))
+	mean, inverse := in.read(compute), in.read(compute)
 	weight := in.optional(compute)
 	dims := x.Dims()
 	channels := channelMask(len(dims))
@@ -261,9 +269,10 @@ func lowerGroupNormBackward(l *ir.Lowering) []hlo.Value {
 	y := b.Binary(hlo.Subtract, b.Reshape(x, grouped), spread(b, mean, inner, grouped))
 	y = b.Binary(hlo.Multiply, y, spread(b, inverse, inner, grouped))
 	scaled := b.Reshape(scaleAndShift(b, grad, weight, hlo.Value{}, channels), grouped)
+	sum, product := twoSums(b, grad, b.Binary(hlo.Multiply, grad, b.Reshape(y, dims)), channels)
 	return []hlo.Value{
-		as(b, b.Reshape(normSlope(b, scaled, y, inverse, inner), dims), d),
-		as(b, sumOver(b, b.Binary(hlo.Multiply, grad, b.Reshape(y, dims)), channels), stat),
-		as(b, sumOver(b, grad, channels), stat),
+		b.Reshape(as(b, normSlope(b, scaled, y, inverse, inner), d), l.In(1).Dims()),
+		as(b, product, stat),
+		as(b, sum, stat),
 	}
 }

@@ -153,6 +153,41 @@ func meanOver(b *hlo.Builder, x hlo.Value, mask uint64) hlo.Value {
 	return dividedBy(b, sumOver(b, x, mask), float64(reduceCount(x.Dims(), mask)))
 }
 
+// shortRow is the length up to which a sum over the last dimension is left to the compiler.
+const shortRow = 32
+
+// twoSums sums x and y, of equal sizes, over mask. Where the last dimension is a long one both are
+// summed along it in one pass: XLA's CPU compiler rewrites a long reduction of one array into
+// windows, which it does not vectorise and which are several times slower than the sum itself.
+func twoSums(b *hlo.Builder, x, y hlo.Value, mask uint64) (sumX, sumY hlo.Value) {
+	dims := x.Dims()
+	rank := len(dims)
+	if rank == 0 || mask>>(rank-1)&1 == 0 || dims[rank-1] <= shortRow {
+		return sumOver(b, x, mask), sumOver(b, y, mask)
+	}
+	scalar := shape.Make(x.Dtype())
+	both := b.Computation("two_sums", func(sub *hlo.Builder) {
+		sumX, sumY := sub.Parameter(scalar, "sum_x"), sub.Parameter(scalar, "sum_y")
+		x, y := sub.Parameter(scalar, "x"), sub.Parameter(scalar, "y")
+		sub.Return(sub.Binary(hlo.Add, sumX, x), sub.Binary(hlo.Add, sumY, y))
+	})
+	zero := b.Scalar(x.Dtype(), 0)
+	rows := b.Reduce([]hlo.Value{x, y}, []hlo.Value{zero, zero}, []int{rank - 1}, both)
+	rest := mask &^ (1 << (rank - 1))
+	return sumOver(b, rows[0], rest), sumOver(b, rows[1], rest)
+}
+
+// rowsMean is meanOver, by the means of the rows where the last dimension is a long one: a sum over
+// separate dimensions is slow on the CPU, and the compiler joins two sums into one such again.
+func rowsMean(b *hlo.Builder, x hlo.Value, mask uint64) hlo.Value {
+	dims := x.Dims()
+	last := uint64(1) << max(len(dims)-1, 0)
+	if mask&last == 0 || mask == last || dims[len(dims)-1] <= shortRow {
+		return meanOver(b, x, mask)
+	}
+	return meanOver(b, meanOver(b, x, last), mask&^last)
+}
+
 // isNaN gives a bool array; false for types that have no NaN.
 func isNaN(b *hlo.Builder, x hlo.Value) hlo.Value { return b.Compare("NE", x, x) }
 

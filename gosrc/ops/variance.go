@@ -44,15 +44,7 @@ func metaVariance(function string) func(c *Call) error {
 	}
 }
 
-// moments gives the mean over mask, the deviations from it, and the sum of their squares (of
-// their absolute values for complex x).
-func moments(b *hlo.Builder, x hlo.Value, mask uint64) (mean, deviation, squares hlo.Value) {
-	mean = meanOver(b, x, mask)
-	deviation = b.Binary(hlo.Subtract, x, spread(b, mean, mask, x.Dims()))
-	return mean, deviation, sumOver(b, squareOf(b, deviation), mask)
-}
-
-// squareOf gives |x|^2, which is real.
+// squareOf gives |x|^2, which is real for complex x too.
 func squareOf(b *hlo.Builder, x hlo.Value) hlo.Value {
 	if x.Dtype().IsComplex() {
 		return b.Binary(hlo.Add, squareOf(b, b.Unary(hlo.Real, x)), squareOf(b, b.Unary(hlo.Imag, x)))
@@ -65,7 +57,8 @@ func lowerVariance(root bool) func(l *ir.Lowering) []hlo.Value {
 		b, d := l.B, l.In(0).Dtype()
 		x := as(b, l.In(0), d.OpMath())
 		mask, correction, dims := uint64(l.Int()), l.Float(), l.Ints()
-		mean, _, squares := moments(b, x, mask)
+		mean := meanOver(b, x, mask)
+		squares := sumOver(b, squareOf(b, b.Binary(hlo.Subtract, x, spread(b, mean, mask, x.Dims()))), mask)
 		variance := dividedBy(b, squares, max(float64(reduceCount(x.Dims(), mask))-correction, 0))
 		if root {
 			variance = b.Unary(hlo.Sqrt, variance)
