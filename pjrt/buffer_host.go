@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/status"
 )
 
 // Host describes an array in host memory. Exactly one of Bytes and Address is set.
@@ -27,6 +28,33 @@ type Host struct {
 // thread, when it no longer does (also after an error of the upload); done must not block.
 // If FromHost itself fails done is not called.
 func (c *Client) FromHost(host Host, device *Device, done func()) (*Buffer, error) {
+	semantics := C.int(C.HOST_IMMUTABLE_ONLY_DURING_CALL)
+	if done != nil {
+		semantics = C.HOST_IMMUTABLE_UNTIL_TRANSFER_COMPLETES
+	}
+	return c.fromHost(host, device.handle, nil, semantics, done)
+}
+
+// FromHostToMemory is FromHost into one of the memories of a device.
+func (c *Client) FromHostToMemory(host Host, memory *Memory, done func()) (*Buffer, error) {
+	semantics := C.int(C.HOST_IMMUTABLE_ONLY_DURING_CALL)
+	if done != nil {
+		semantics = C.HOST_IMMUTABLE_UNTIL_TRANSFER_COMPLETES
+	}
+	return c.fromHost(host, nil, memory.handle, semantics, done)
+}
+
+// FromHostZeroCopy lets the buffer use the host memory itself where the plugin can; nobody may write
+// to it before done, which may come as late as the end of the buffer. The memory must lie outside
+// of Go (Host.Address).
+func (c *Client) FromHostZeroCopy(host Host, device *Device, done func()) (*Buffer, error) {
+	if host.Bytes != nil || done == nil {
+		return nil, status.Errorf(status.InvalidArgument, "FromHostZeroCopy(): expected memory by address and a function to call when it is free, got Go memory or none")
+	}
+	return c.fromHost(host, device.handle, nil, C.HOST_IMMUTABLE_ZERO_COPY, done)
+}
+
+func (c *Client) fromHost(host Host, device *C.PJRT_Device, memory *C.PJRT_Memory, semantics C.int, done func()) (*Buffer, error) {
 	call := fromHostCalls.Get().(*fromHostCall)
 	defer fromHostCalls.Put(call)
 	var data unsafe.Pointer
@@ -44,12 +72,8 @@ func (c *Client) FromHost(host Host, device *Device, done func()) (*Buffer, erro
 	if data == nil && address == 0 {
 		address = uintptr(unsafe.Pointer(&emptyArray)) // plugins refuse NULL even for no bytes
 	}
-	semantics := C.int(C.HOST_IMMUTABLE_ONLY_DURING_CALL)
-	if done != nil {
-		semantics = C.HOST_IMMUTABLE_UNTIL_TRANSFER_COMPLETES
-	}
 	err := c.plugin.check(C.xg_buffer_from_host(c.plugin.api, c.handle, C.uintptr_t(address), data,
-		C.int(host.Dtype.PJRT()), dims, C.size_t(len(host.Dims)), strides, semantics, device.handle, nil, &call.done, &call.buffer))
+		C.int(host.Dtype.PJRT()), dims, C.size_t(len(host.Dims)), strides, semantics, device, memory, &call.done, &call.buffer))
 	event, handle := call.done, call.buffer
 	call.done, call.buffer = nil, nil
 	if handle == nil {

@@ -212,6 +212,14 @@ func realTransfers(t *testing.T, ctx context.Context, c *Client, b *Buffer) {
 		}
 		manager.Destroy()
 	}
+	values := Host{Bytes: floats(4, 3, 2, 1), Dtype: dtype.F32, Dims: []int64{4}}
+	for _, m := range d.Memories() {
+		if there, err := c.FromHostToMemory(values, m, nil); works(t, "FromHostToMemory "+m.Kind(), err) {
+			wantVector(t, there, 4, 3, 2, 1)
+			there.Destroy()
+		}
+	}
+	zeroCopy(t, c)
 	if empty, err := c.Uninitialized(vector, d); works(t, "Uninitialized", err) {
 		empty.Destroy()
 	}
@@ -245,5 +253,28 @@ func realTransfers(t *testing.T, ctx context.Context, c *Client, b *Buffer) {
 			after.Destroy()
 		}
 		source.Destroy()
+	}
+}
+
+// The memory is given back, whether the plugin copied it or used it itself.
+func zeroCopy(t *testing.T, c *Client) {
+	b := upload(t, c, Host{Bytes: floats(1, 2, 3, 4), Dtype: dtype.F32, Dims: []int64{4}})
+	defer b.Destroy()
+	b.Await()
+	address, err := b.UnsafePointer() // host memory outside of Go, as devices are the CPU
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := make(chan struct{})
+	shared, err := c.FromHostZeroCopy(Host{Address: address, Dtype: dtype.F32, Dims: []int64{4}}, c.AddressableDevices()[0], func() { close(free) })
+	if !works(t, "FromHostZeroCopy", err) {
+		return
+	}
+	wantVector(t, shared, 1, 2, 3, 4)
+	shared.Destroy()
+	select {
+	case <-free:
+	case <-time.After(10 * time.Second):
+		t.Error("the memory was never given back")
 	}
 }
