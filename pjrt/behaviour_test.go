@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
 
@@ -233,6 +234,26 @@ func TestAliasBuffers(t *testing.T) {
 			t.Errorf("a run of what never came to be: %v", err)
 		}
 		alias.Destroy()
+	}
+}
+
+// A client stays as long as something of it is alive.
+func TestCloseWhileUsed(t *testing.T) {
+	c := testPluginClient(t, nil)
+	m, err := c.NewTransferManager([]shape.Shape{vector}, c.Devices()[0].DefaultMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "1 transfer managers") {
+		t.Errorf("closed beside a transfer manager: %v", err)
+	}
+	for range 2 {
+		if err := m.Destroy(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := m.BufferCount(); status.CodeOf(err) != status.FailedPrecondition {
+		t.Errorf("a destroyed manager: %v", err)
 	}
 }
 

@@ -24,10 +24,10 @@ type Client struct {
 	addressable     []*Device
 	memories        []*Memory
 
-	store                uintptr      // of key-values, 0 for none
-	buffers, executables atomic.Int64 // alive
-	closing              sync.Mutex
-	closed               bool
+	store                        uintptr      // of key-values, 0 for none
+	buffers, executables, others atomic.Int64 // alive
+	closing                      sync.Mutex
+	closed                       bool
 }
 
 // NewClient makes a client. Options are the plugin's own: string, bool, float, integer or []int64.
@@ -103,16 +103,16 @@ func (c *Client) describe() error {
 	return nil
 }
 
-// Close destroys the client. Idempotent. FailedPrecondition while buffers or executables of it
-// are alive, because plugins may crash then.
+// Close destroys the client. Idempotent. FailedPrecondition while something made by it
+// is alive, because plugins may crash then.
 func (c *Client) Close() error {
 	c.closing.Lock()
 	defer c.closing.Unlock()
 	if c.closed {
 		return nil
 	}
-	if b, e := c.buffers.Load(), c.executables.Load(); b != 0 || e != 0 {
-		return status.Errorf(status.FailedPrecondition, "the client still has %d buffers and %d executables: destroy them before it", b, e)
+	if b, e, o := c.buffers.Load(), c.executables.Load(), c.others.Load(); b != 0 || e != 0 || o != 0 {
+		return status.Errorf(status.FailedPrecondition, "the client still has %d buffers, %d executables and %d transfer managers and raw buffers: destroy them before it", b, e, o)
 	}
 	c.closed = true
 	defer closeStore(c.store)

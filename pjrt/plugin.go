@@ -1,13 +1,14 @@
-// Package pjrt is the PJRT C interface in Go, a file for each noun of it: plugin, client, device,
-// memory, buffer, executable, event, error, named value.
+// Package pjrt is the PJRT C interface in Go, up to version 0.115, a file for each noun of it:
+// plugin, client, device, memory, topology, buffer, transfer manager, program, executable, event,
+// error, named value and so on. Extensions are found on the plugin's own list, each with its own size.
 //
 // Every call is checked against the function table that the plugin really has; what is not there
 // is an Unimplemented error that names the function, the plugin and its version. Errors are
 // *status.Error with the plugin's own code and message.
 //
 // Ownership: whoever makes an object destroys it (Close or Destroy, both idempotent). The garbage
-// collector frees forgotten buffers, events and executables, but only as a net: it knows nothing
-// of device memory. LiveBuffers and its sisters count what is alive.
+// collector frees forgotten objects, but only as a net: it knows nothing of device memory.
+// LiveBuffers and its sisters count what is alive.
 //
 // An object may be used by several goroutines, but not while another destroys it.
 package pjrt

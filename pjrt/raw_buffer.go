@@ -29,8 +29,11 @@ func (b *Buffer) Raw() (*RawBuffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &RawBuffer{client: b.client}
+	c := b.client
+	r := &RawBuffer{client: c}
+	c.others.Add(1)
 	hold(r, &r.object, p, unsafe.Pointer(args.raw_buffer), func(h unsafe.Pointer) error {
+		defer c.others.Add(-1)
 		args := C.PJRT_RawBuffer_Destroy_Args{struct_size: C.S_PJRT_RawBuffer_Destroy_Args, buffer: (*C.PJRT_RawBuffer)(h)}
 		return p.callExtension(C.XF_PJRT_RawBuffer_Destroy, unsafe.Pointer(&args))
 	})

@@ -38,7 +38,9 @@ func (c *Client) NewTransferManager(shapes []shape.Shape, memory *Memory) (*Tran
 	}
 	m := &TransferManager{client: c}
 	p := c.plugin
+	c.others.Add(1)
 	hold(m, &m.object, p, unsafe.Pointer(args.transfer_manager), func(h unsafe.Pointer) error {
+		defer c.others.Add(-1)
 		args := C.PJRT_AsyncHostToDeviceTransferManager_Destroy_Args{struct_size: C.S_PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
 			transfer_manager: (*C.PJRT_AsyncHostToDeviceTransferManager)(h)}
 		return p.call(C.FN_AsyncHostToDeviceTransferManager_Destroy, unsafe.Pointer(&args))
