@@ -60,9 +60,6 @@ func (c *Call) gridArguments(i, spatial int) error {
 	if len(x) != spatial+2 || len(grid) != len(x) {
 		return Errorf("grid_sampler(): expected %dD input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", spatial+2, dimsText(x), dimsText(grid))
 	}
-	if spatial == 3 && c.Int(i+2, 0) == sampleBicubic {
-		return Errorf("grid_sampler(): bicubic interpolation only supports 4D input")
-	}
 	if c.Dtype(i) != c.Dtype(i+1) {
 		return Errorf("expected scalar type %s but found %s", torchClass(c.Dtype(i)), torchClass(c.Dtype(i+1)))
 	}
