@@ -53,19 +53,8 @@ func (d *Device) cut() (*Step, error) {
 	order := core.Graph.Walk(values)
 	graphSize.Observe(float64(len(order)))
 	allowed := d.collect(order, s)
-	key := ir.AppendKey(nil, order, ir.Signature{Outputs: values})
-	e := core.cache.find(key, allowed)
-	if e == nil || isFailed(e) {
-		if e != nil { // a failed compile is tried again: its cause may be gone
-			core.cache.remove(e)
-		}
-		e = &executable{key: key, donors: allowed, done: make(chan struct{})}
-		core.cache.add(e)
-		countUncached.Add(1)
-		go core.compile(e, d)
-	} else {
-		countCached.Add(1)
-	}
+	e, varied := core.program(d, order, values, allowed)
+	s.scalars = packScalars(order, varied)
 	aliasCount.Observe(float64(len(e.donors)))
 	s.executable = e
 	for _, donor := range e.donors {
@@ -78,6 +67,50 @@ func (d *Device) cut() (*Step, error) {
 	return &Step{s}, nil
 }
 
+// program finds the executable for a walked graph, or starts the compile of one. varied says which
+// of the graph's variable attributes are parameters of it; nil for none.
+//
+// A program is compiled as it is at first, with constant offsets, which is the faster code. Once a second graph
+// differs from a known one in nothing but offsets, those become parameters, and one program serves
+// all that follow.
+func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donation) (e *executable, varied []bool) {
+	signature := ir.Signature{Outputs: values}
+	key := ir.AppendKey(nil, order, signature)
+	if e = c.cache.find(key, allowed); e != nil && !isFailed(e) {
+		countCached.Add(1)
+		return e, nil
+	}
+	if e != nil { // a failed compile is tried again: its cause may be gone
+		c.cache.remove(e)
+	}
+	familyKey, offsets := ir.AppendFamilyKey(nil, nil, order, signature)
+	f := c.cache.family(familyKey, offsets)
+	if !f.differs(offsets) {
+		return c.start(key, allowed, d), nil
+	}
+	if f.serves(offsets) && !isFailed(f.executable) {
+		countCached.Add(1)
+		return f.executable, f.varied
+	}
+	program, err := ir.DecodeKey(key)
+	if err != nil {
+		return c.start(key, allowed, d), nil
+	}
+	f.widen(offsets)
+	program = program.Vary(func(node int) bool { return ir.IsVariable(order[node]) }, f.varied)
+	f.executable = c.start(program.AppendKey(nil), allowed, d)
+	return f.executable, f.varied
+}
+
+// start puts a program into the cache and compiles it on a goroutine of its own.
+func (c *Core) start(key []byte, allowed []ir.Donation, d *Device) *executable {
+	e := &executable{key: key, donors: allowed, done: make(chan struct{})}
+	c.cache.add(e)
+	countUncached.Add(1)
+	go c.compile(e, d)
+	return e
+}
+
 func isFailed(e *executable) bool {
 	select {
 	case <-e.done:
@@ -87,7 +120,7 @@ func isFailed(e *executable) bool {
 	}
 }
 
-// collect lists the step's arguments and packs its scalars, and gives the parameters whose memory
+// collect lists the step's arguments, and gives the parameters whose memory
 // the step may reuse, each with the output that overwrites it, sorted by parameter.
 //
 // A parameter may be donated iff this graph overwrites the storage that held it (it is the base
@@ -103,18 +136,34 @@ func (d *Device) collect(order []*ir.Node, s *step) (allowed []ir.Donation) {
 		}
 	}
 	for _, n := range order {
-		switch n.Kind {
-		case ir.KindParameter:
+		if n.Kind == ir.KindParameter {
 			if b := bases[n]; b.count > 0 && int(n.References()) == int(n.Edges())+b.count && d.core.options.Donate {
 				allowed = append(allowed, ir.Donation{Parameter: len(s.arguments), Output: b.output})
 			}
 			n.Buffer.Retain()
 			s.arguments = append(s.arguments, n.Buffer)
-		case ir.KindScalar:
-			s.scalars = appendScalar(s.scalars, n)
 		}
 	}
 	return allowed
+}
+
+// packScalars packs the scalars of a walked graph, and the variable attributes that are parameters of its
+// program, in the order in which the lowered module unpacks them.
+func packScalars(order []*ir.Node, varied []bool) []byte {
+	var pack []byte
+	next := 0
+	for _, n := range order {
+		switch {
+		case n.Kind == ir.KindScalar:
+			pack = appendScalar(pack, n)
+		case varied != nil && ir.IsVariable(n):
+			if varied[next] {
+				pack = binary.LittleEndian.AppendUint64(pack, uint64(n.Attributes[0]))
+			}
+			next++
+		}
+	}
+	return pack
 }
 
 // appendScalar appends a scalar's words in the order in which a lowered module unpacks them.

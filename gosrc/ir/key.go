@@ -26,18 +26,42 @@ type Signature struct {
 func AppendKey(key []byte, order []*Node, s Signature) []byte {
 	key = binary.AppendUvarint(key, uint64(len(order)))
 	for _, n := range order {
-		key = binary.AppendUvarint(key, uint64(n.Kind))
-		key = append(key, byte(n.Dtype))
-		key = appendDims(key, n.Dims)
-		key = binary.AppendUvarint(key, uint64(len(n.Attributes)))
-		for _, a := range n.Attributes {
-			key = binary.AppendVarint(key, a)
-		}
-		key = binary.AppendUvarint(key, uint64(len(n.Operands)))
-		for _, operand := range n.Operands {
-			key = binary.AppendUvarint(key, uint64(n.index-operand.index))
-		}
+		key = appendNode(key, n, n.Attributes)
 	}
+	return appendSignature(key, s)
+}
+
+// AppendFamilyKey is AppendKey with the attributes that may be parameters (IsVariable) left out: graphs
+// that differ only in those have the same one. The attributes are appended to values, in order.
+func AppendFamilyKey(key []byte, values []int64, order []*Node, s Signature) ([]byte, []int64) {
+	key = binary.AppendUvarint(key, uint64(len(order)))
+	for _, n := range order {
+		if !IsVariable(n) {
+			key = append(appendNode(key, n, n.Attributes), 0)
+			continue
+		}
+		values = append(values, n.Attributes[0])
+		key = append(appendNode(key, n, n.Attributes[1:]), 1)
+	}
+	return appendSignature(key, s), values
+}
+
+func appendNode(key []byte, n *Node, attributes []int64) []byte {
+	key = binary.AppendUvarint(key, uint64(n.Kind))
+	key = append(key, byte(n.Dtype))
+	key = appendDims(key, n.Dims)
+	key = binary.AppendUvarint(key, uint64(len(attributes)))
+	for _, a := range attributes {
+		key = binary.AppendVarint(key, a)
+	}
+	key = binary.AppendUvarint(key, uint64(len(n.Operands)))
+	for _, operand := range n.Operands {
+		key = binary.AppendUvarint(key, uint64(n.index-operand.index))
+	}
+	return key
+}
+
+func appendSignature(key []byte, s Signature) []byte {
 	key = binary.AppendUvarint(key, uint64(len(s.Outputs)))
 	for _, root := range s.Outputs {
 		key = binary.AppendUvarint(key, uint64(root.index))
@@ -164,6 +188,33 @@ func DecodeKey(key []byte) (*Program, error) {
 	return p, nil
 }
 
+// AppendKey appends the program's key: DecodeKey's reverse.
+func (p *Program) AppendKey(key []byte) []byte {
+	key = binary.AppendUvarint(key, uint64(len(p.Nodes)))
+	for i, n := range p.Nodes {
+		key = binary.AppendUvarint(key, uint64(n.Kind))
+		key = append(key, byte(n.Dtype))
+		key = appendDims(key, n.Dims)
+		key = binary.AppendUvarint(key, uint64(len(n.Attributes)))
+		for _, a := range n.Attributes {
+			key = binary.AppendVarint(key, a)
+		}
+		key = binary.AppendUvarint(key, uint64(len(n.Operands)))
+		for _, operand := range n.Operands {
+			key = binary.AppendUvarint(key, uint64(i-operand))
+		}
+	}
+	key = binary.AppendUvarint(key, uint64(len(p.Outputs)))
+	for _, o := range p.Outputs {
+		key = binary.AppendUvarint(key, uint64(o))
+	}
+	key = binary.AppendUvarint(key, uint64(len(p.Donors)))
+	for _, d := range p.Donors {
+		key = binary.AppendUvarint(key, uint64(d.Parameter))
+	}
+	return key
+}
+
 // Only gives the part of the program that computes the given output alone, without donors. The
 // result's nodes keep their relative order; parameters lists, for each of its parameters, the
 // number that the parameter has in p, and scalars likewise.
@@ -206,4 +257,34 @@ func (p *Program) Only(output int) (part *Program, parameters, scalars []int) {
 	}
 	part.Outputs = []int{moved[root]}
 	return part, parameters, scalars
+}
+
+// Vary gives the program with some of its variable attributes as parameters. parameters says, for
+// each variable node in order (as AppendFamilyKey lists their values), whether its attribute
+// becomes one: a scalar of type s64 that stands right before the node.
+func (p *Program) Vary(isVariable func(node int) bool, parameters []bool) *Program {
+	varied := &Program{Donors: p.Donors}
+	moved := make([]int, len(p.Nodes))
+	next := 0
+	for i, n := range p.Nodes {
+		operands := make([]int, len(n.Operands), len(n.Operands)+1)
+		for k, operand := range n.Operands {
+			operands[k] = moved[operand]
+		}
+		n.Operands = operands
+		if isVariable(i) {
+			if parameters[next] {
+				varied.Nodes = append(varied.Nodes, ProgramNode{Kind: KindScalar, Dtype: dtype.S64})
+				n.Operands = append(n.Operands, len(varied.Nodes)-1)
+				n.Attributes = append([]int64{0}, n.Attributes[1:]...)
+			}
+			next++
+		}
+		moved[i] = len(varied.Nodes)
+		varied.Nodes = append(varied.Nodes, n)
+	}
+	for _, o := range p.Outputs {
+		varied.Outputs = append(varied.Outputs, moved[o])
+	}
+	return varied
 }

@@ -25,6 +25,9 @@ type Definition struct {
 	Name string
 	// Lower emits the node's HLO: one value, or one per result for a kind with several.
 	Lower func(l *Lowering) []hlo.Value
+	// Variable, where it is set, says whether the node's first attribute may be given as a scalar
+	// parameter (s64, one more operand) in place of the constant that it is.
+	Variable func(n *Node) bool
 }
 
 var definitions = []Definition{
@@ -48,6 +51,20 @@ func Define(name string, lower func(l *Lowering) []hlo.Value) Kind {
 	definitions = append(definitions, Definition{Name: name, Lower: lower})
 	kindByName[name] = kind
 	return kind
+}
+
+// DefineVariable is Define for a kind whose first attribute can be a parameter instead: Lower then
+// finds one operand more, and the attribute is zero.
+func DefineVariable(name string, lower func(l *Lowering) []hlo.Value, variable func(n *Node) bool) Kind {
+	kind := Define(name, lower)
+	definitions[kind].Variable = variable
+	return kind
+}
+
+// IsVariable is true where n's first attribute may be a parameter instead.
+func IsVariable(n *Node) bool {
+	variable := definitions[n.Kind].Variable
+	return variable != nil && variable(n)
 }
 
 // String gives the kind's name.

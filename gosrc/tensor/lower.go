@@ -10,8 +10,8 @@ import (
 
 // IR operations of views: reading one, writing one, and what both need.
 var (
-	kindView        = define("storage::view", lowerView)
-	kindViewUpdate  = define("storage::view_update", lowerViewUpdate)
+	kindView        = ir.DefineVariable("storage::view", one(lowerView), variableView)
+	kindViewUpdate  = ir.DefineVariable("storage::view_update", one(lowerViewUpdate), variableUpdate)
 	kindZeros       = define("storage::zeros", func(l *ir.Lowering) hlo.Value { return l.B.Full(l.Dtype, 0, l.Dims...) })
 	kindCast        = define("storage::cast", func(l *ir.Lowering) hlo.Value { return ops.Convert(l.B, l.In(0), l.Dtype) })
 	kindBroadcast   = define("storage::broadcast", func(l *ir.Lowering) hlo.Value { return l.B.BroadcastTo(l.In(0), l.Dims) })
@@ -22,7 +22,49 @@ var (
 )
 
 func define(name string, lower func(l *ir.Lowering) hlo.Value) ir.Kind {
-	return ir.Define(name, func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} })
+	return ir.Define(name, one(lower))
+}
+
+func one(lower func(l *ir.Lowering) hlo.Value) func(l *ir.Lowering) []hlo.Value {
+	return func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} }
+}
+
+// variableView is true where the view's offset (its first attribute) may be a parameter: the plan is a slice, and
+// its shape does not depend on the offset.
+func variableView(n *ir.Node) bool {
+	return isSliced(n.Operands[0], n.Dims, n.Attributes[2:], n.Attributes[0])
+}
+
+func variableUpdate(n *ir.Node) bool {
+	rank := int(n.Attributes[1])
+	return isSliced(n.Operands[0], n.Attributes[2:2+rank], n.Attributes[3+rank:], n.Attributes[0])
+}
+
+func isSliced(base *ir.Node, sizes, strides []int64, offset int64) bool {
+	if product(sizes) == 0 {
+		return false
+	}
+	p := planView(base.NumElements(), sizes, strides, offset)
+	return p.ok && !p.whole
+}
+
+// starts gives the plan's start in each factor: constants, or, where the offset is a parameter, what that comes to.
+func (p *viewPlan) starts(b *hlo.Builder, offset hlo.Value, isParameter bool) []hlo.Value {
+	starts := make([]hlo.Value, len(p.start))
+	rest := offset
+	for i := range starts {
+		switch stride := p.strides[i]; {
+		case !isParameter:
+			starts[i] = b.ScalarInt(dtype.S64, p.start[i])
+		case stride == 1:
+			starts[i] = rest
+			rest = b.ScalarInt(dtype.S64, 0)
+		default:
+			by := b.ScalarInt(dtype.S64, stride)
+			starts[i], rest = b.Binary(hlo.Divide, rest, by), b.Binary(hlo.Remainder, rest, by)
+		}
+	}
+	return starts
 }
 
 // flat gives x as one dimension, padded with zeros to length.
@@ -57,7 +99,10 @@ func lowerView(l *ir.Lowering) hlo.Value {
 		return b.Reshape(picked, l.Dims)
 	}
 	v := p.shaped(b, base)
-	if !p.whole {
+	switch {
+	case l.Count() == 2: // the offset is a parameter
+		v = b.DynamicSlice(v, p.starts(b, l.In(1), true), p.size)
+	case !p.whole:
 		limit := make([]int64, len(p.start))
 		for i := range limit {
 			limit[i] = p.start[i] + p.size[i]
@@ -95,14 +140,15 @@ func lowerViewUpdate(l *ir.Lowering) hlo.Value {
 		inverse[p.permutation[i]] = i
 	}
 	v := b.Reshape(b.Transpose(b.Reshape(value, inner), inverse), p.size)
-	if p.whole {
+	isParameter := l.Count() == 3
+	if p.whole && !isParameter {
 		return b.Reshape(v, l.Dims)
 	}
-	starts := make([]hlo.Value, len(p.start))
-	for i, s := range p.start {
-		starts[i] = b.ScalarInt(dtype.S64, s)
+	var parameter hlo.Value
+	if isParameter {
+		parameter = l.In(2)
 	}
-	v = b.DynamicUpdateSlice(p.shaped(b, base), v, starts)
+	v = b.DynamicUpdateSlice(p.shaped(b, base), v, p.starts(b, parameter, isParameter))
 	if p.padded != n {
 		v = b.Slice(b.Reshape(v, []int64{p.padded}), []int64{0}, []int64{n}, nil)
 	}

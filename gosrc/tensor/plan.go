@@ -13,6 +13,8 @@ type viewPlan struct {
 	// factors is the reshape; start and size the slice in it. The last dimension is a remainder
 	// of size 1 where no view dimension has stride 1.
 	factors, start, size []int64
+	// strides are those of the factors in the flat storage.
+	strides []int64
 	// kept are the view's dimensions that move through memory, in the view's order; permutation[i]
 	// is the place of kept[i] among the factors.
 	kept        []int
@@ -52,6 +54,7 @@ func planView(n int64, sizes, strides []int64, offset int64) viewPlan {
 			return viewPlan{}
 		}
 		p.factors, p.start, p.size = append(p.factors, factor), append(p.start, first), append(p.size, sizes[dim])
+		p.strides = append(p.strides, stride)
 		outer = stride
 	}
 	if len(order) == 0 {
@@ -59,6 +62,7 @@ func planView(n int64, sizes, strides []int64, offset int64) viewPlan {
 	}
 	if outer > 1 || len(order) == 0 {
 		p.factors, p.start, p.size = append(p.factors, outer), append(p.start, rest), append(p.size, 1)
+		p.strides = append(p.strides, 1)
 	}
 	p.whole = p.padded == n
 	for i := range p.factors {
