@@ -14,7 +14,7 @@ func init() {
 	register(
 		&Row{Name: "_softmax", Out: []string{"_softmax.out"}, Meta: metaSoftmax("softmax"), Lower: lowerSoftmax},
 		&Row{Name: "_log_softmax", Out: []string{"_log_softmax.out"}, Meta: metaSoftmax("log_softmax"), Lower: lowerLogSoftmax},
-		&Row{Name: "_safe_softmax", Out: []string{"_safe_softmax.out"}, Meta: metaSafeSoftmax, Lower: lowerSafeSoftmax},
+		&Row{Name: "_safe_softmax", Meta: metaSafeSoftmax, Lower: lowerSafeSoftmax},
 		&Row{Name: "_softmax_backward_data", Out: []string{"_softmax_backward_data.out"}, Meta: metaSoftmaxBackward("softmax_backward"), Lower: lowerSoftmaxBackward},
 		&Row{Name: "_log_softmax_backward_data", Out: []string{"_log_softmax_backward_data.out"}, Meta: metaSoftmaxBackward("log_softmax_backward"), Lower: lowerLogSoftmaxBackward},
 	)
