@@ -3,11 +3,13 @@ package pjrt
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"xla_go/gosrc/status"
+	"xla_go/pjrt/testplugin"
 )
 
 // entryNames are the functions that can fail: of the table, of extensions and of the profiler.
@@ -31,7 +33,7 @@ func entryNames() []string {
 // unused are functions that the scenario does not call, with the reason.
 var unused = map[string]string{
 	"Error_Destroy": "cannot fail", "Error_Message": "cannot fail", "Error_GetCode": "fails in TestErrorWithoutCode", "Error_ForEachPayload": "optional part of every error",
-	"Plugin_Initialize": "fails in TestLoadRefusesInWords", "Plugin_Attributes": "read once, when the plugin is loaded",
+	"Plugin_Initialize": "fails in TestFailedStart", "Plugin_Attributes": "fails in TestFailedStart",
 	"Event_Await": "blocks; fails in TestBlockingCalls", "Buffer_CopyToDevice": "used where Buffer_CopyToMemory is missing: TestOlderPlugin",
 	"CopyToDeviceStream_Destroy": "not called", "CopyToDeviceStream_AddChunk": "not called", "CopyToDeviceStream_TotalBytes": "not called",
 	"CopyToDeviceStream_GranuleSize": "not called", "CopyToDeviceStream_CurrentBytes": "not called",
@@ -86,6 +88,26 @@ func TestScenario(t *testing.T) {
 	if after := pluginHolds(t, p); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the plugin holds %v, before %v", after, before)
 	}
+}
+
+// What is called while a plugin is loaded fails: only what the plugin says of itself is not needed.
+func TestFailedStart(t *testing.T) {
+	for code := status.Cancelled; code <= status.Unauthenticated; code++ {
+		t.Setenv("TESTPLUGIN_OPTIONS", fmt.Sprintf("fail:Plugin_Initialize=%d", code))
+		if _, err := Load(testplugin.Build(t)); status.CodeOf(err) != code || !strings.Contains(err.Error(), "could not be initialized") {
+			t.Errorf("PJRT_Plugin_Initialize fails with %v: %v", code, err)
+		}
+		t.Setenv("TESTPLUGIN_OPTIONS", fmt.Sprintf("fail:Plugin_Attributes=%d", code))
+		if p, err := Load(testplugin.Build(t)); err != nil || p.Attributes() != nil {
+			t.Errorf("PJRT_Plugin_Attributes fails with %v: %v", code, err)
+		}
+	}
+	t.Setenv("TESTPLUGIN_OPTIONS", "")
+	want := map[string]any{"text": "a text", "number": int64(7), "numbers": []int64{1, 2, 3}, "fraction": float32(0.5), "flag": true}
+	if got := loadTestPlugin(t).Attributes(); !reflect.DeepEqual(got, want) {
+		t.Errorf("attributes %v, want %v", got, want)
+	}
+	nothingAlive(t, t.Name())
 }
 
 // Every function fails with every status code: an error with that code comes out, everything else
