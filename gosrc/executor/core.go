@@ -14,7 +14,7 @@ import (
 
 // Core is the lazy state of the process: the graph and the devices.
 //
-// Lock order: Core.Mu, then Device.queueMu, then whatever the client locks inside. Mu is held
+// Lock order: Core.Mu, then Device.queueMu or releaseList.mu, then whatever the client locks inside. Mu is held
 // for the length of an operator call or a cut, never across a compile, a transfer or a wait for
 // the device; the worker takes it only to put storages back after a failed step. The GIL may be
 // held when Mu is taken, since no holder of Mu ever waits for the GIL.
@@ -26,6 +26,48 @@ type Core struct {
 	cache   programCache
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
+
+	released     releaseList
+	releasesLeft atomic.Bool // released has nodes
+}
+
+// releaseList is the nodes that a worker is done with and that wait for the holder of Core.Mu.
+type releaseList struct {
+	mu    sync.Mutex // after Core.Mu
+	nodes []*ir.Node
+}
+
+// releaseNodes drops a reference of each node that is not nil: at once where Core.Mu is free, else
+// whoever holds it does so at the end of the call. A worker that waited for the lock would cost
+// the tracing thread two context switches a step.
+func (c *Core) releaseNodes(nodes []*ir.Node) {
+	c.released.mu.Lock()
+	for _, n := range nodes {
+		if n != nil {
+			c.released.nodes = append(c.released.nodes, n)
+		}
+	}
+	c.releasesLeft.Store(len(c.released.nodes) > 0)
+	c.released.mu.Unlock()
+	if c.releasesLeft.Load() && c.Mu.TryLock() {
+		c.DrainReleases()
+		c.Mu.Unlock()
+	}
+}
+
+// DrainReleases drops the references that workers left behind. Under Core.Mu.
+func (c *Core) DrainReleases() {
+	if !c.releasesLeft.Load() {
+		return
+	}
+	c.released.mu.Lock()
+	nodes := c.released.nodes
+	c.released.nodes = nil
+	c.releasesLeft.Store(false)
+	c.released.mu.Unlock()
+	for _, n := range nodes {
+		c.Graph.Release(n)
+	}
 }
 
 // NewCore makes the lazy state over a client; one Device per local device of the client.
@@ -71,6 +113,7 @@ type Device struct {
 	unsettled    int // steps queued, running or not yet released
 
 	settling chan ending
+	unended  atomic.Int64 // steps in settling and being settled
 }
 
 // Name gives the client's name of the device, for example CPU:0.
@@ -178,6 +221,7 @@ func (r *Root) setPending(pending bool) {
 // EndCall ends an operator call on the device: frees its unused nodes, and cuts the graph where it
 // has grown past the limit. A cut only queues work.
 func (d *Device) EndCall() error {
+	d.core.DrainReleases()
 	d.madeSinceCut += int64(d.core.Graph.Temporaries())
 	d.core.Graph.EndCall()
 	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit {

@@ -39,6 +39,7 @@ func (c *Core) Reported(err error) {
 }
 
 func (d *Device) cut() (*Step, error) {
+	d.core.DrainReleases()
 	d.madeSinceCut = 0
 	if d.head == nil {
 		return nil, nil

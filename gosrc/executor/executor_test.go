@@ -54,6 +54,9 @@ func start(t *testing.T) *fixture {
 	f := &fixture{t, core, device}
 	t.Cleanup(func() {
 		device.WaitIdle()
+		core.Mu.Lock()
+		core.DrainReleases()
+		core.Mu.Unlock()
 		if n := core.Graph.Live(); n != 0 {
 			t.Errorf("%d nodes are left", n)
 		}

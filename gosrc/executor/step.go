@@ -93,7 +93,21 @@ func (d *Device) run(s *step) {
 		d.restore(s, err)
 	}
 	close(s.fence)
+	// A small program has often ended by now; then nobody needs to be woken to see to its end.
+	if err == nil && d.unended.Load() == 0 {
+		if ready, failure := d.core.client.Readiness(data[0]); ready && failure == nil {
+			d.end(s)
+			return
+		}
+	}
+	d.unended.Add(1)
 	d.settling <- ending{s, launched, err}
+}
+
+// end closes the books of a step whose outputs are final.
+func (d *Device) end(s *step) {
+	close(s.settled)
+	d.release(s)
 }
 
 // ending is a step on its way to its end.
@@ -114,8 +128,8 @@ func (d *Device) settle() {
 		if err != nil && e.launched && s.intact() {
 			d.runApart(s, err)
 		}
-		close(s.settled)
-		d.release(s)
+		d.end(s)
+		d.unended.Add(-1)
 	}
 }
 
@@ -252,13 +266,7 @@ func (d *Device) restore(s *step, err error) {
 
 // release lets go of all that the step held.
 func (d *Device) release(s *step) {
-	d.core.Mu.Lock()
-	for _, good := range s.lastGood {
-		if good != nil {
-			d.core.Graph.Release(good)
-		}
-	}
-	d.core.Mu.Unlock()
+	d.core.releaseNodes(s.lastGood)
 	for _, b := range s.arguments {
 		b.Release()
 	}
