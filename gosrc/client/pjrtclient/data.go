@@ -1,10 +1,11 @@
 package pjrtclient
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/client/internal/platform"
+	"xla_go/gosrc/client/internal/value"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 	"xla_go/pjrt"
@@ -13,44 +14,29 @@ import (
 // memory is device memory shared by its holders: every Data of it, and every call that uses it.
 // It is one buffer, or the memories of all shards.
 type memory struct {
-	holders    atomic.Int32
+	holders    value.Holders
 	buffer     *pjrt.Buffer // nil where shards are set
-	device     *device
+	device     *platform.Device
 	shards     []*memory
-	partitions []int         // of each shard: its number in the sharding
-	suspect    atomic.Bool   // was an argument of a run that may consume it
-	rowMajor   atomic.Int32  // unknown, row-major, other
-	learned    *atomic.Int32 // the same for all values of one program's output; nil where not of a program
+	partitions []int       // of each shard: its number in the sharding
+	suspect    atomic.Bool // was an argument of a run that may consume it
+	layout     platform.Layout
+	learned    *platform.Layout // the same for all values of one program's output; nil where not of a program
 }
 
-const (
-	layoutUnknown int32 = iota
-	layoutRowMajor
-	layoutOther
-)
+// Retain takes a hold; false where the last holder has gone.
+func (m *memory) Retain() bool { return m.holders.Retain() }
 
-// retain takes a hold; false where the last holder has gone.
-func (m *memory) retain() bool {
-	for {
-		n := m.holders.Load()
-		if n <= 0 {
-			return false
-		}
-		if m.holders.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-func (m *memory) release() {
-	if m.holders.Add(-1) != 0 {
+// Release gives a hold up; the last one frees the memory.
+func (m *memory) Release() {
+	if !m.holders.Last() {
 		return
 	}
 	if m.buffer != nil {
 		m.buffer.Destroy()
 	}
 	for _, s := range m.shards {
-		s.release()
+		s.Release()
 	}
 }
 
@@ -77,65 +63,34 @@ func (m *memory) alive() bool {
 
 // data is client.Data of this client.
 type data struct {
+	value.Value[memory, *memory]
 	client   *Client
-	name     string // of the device
-	shape    shape.Shape
 	sharding *client.Sharding
-	memory   atomic.Pointer[memory]
-	donate   atomic.Bool
-	closed   atomic.Bool
 }
 
 var _ client.Data = (*data)(nil)
 
-func (d *data) Device() string             { return d.name }
-func (d *data) Shape() shape.Shape         { return d.shape }
 func (d *data) Sharding() *client.Sharding { return d.sharding }
-func (d *data) ShouldDonate() bool         { return d.donate.Load() }
-func (d *data) SetShouldDonate(yes bool)   { d.donate.Store(yes) }
-
-// hold gives the memory with a hold on it, which the caller releases.
-func (d *data) hold() (*memory, error) {
-	for {
-		m := d.memory.Load()
-		if m == nil {
-			if d.closed.Load() {
-				return nil, status.Errorf(status.FailedPrecondition, "the data (%s on %s) has been closed", d.shape, d.name)
-			}
-			return nil, client.ErrNoValue
-		}
-		if m.retain() {
-			return m, nil
-		}
-		if d.memory.Load() == m {
-			return nil, status.Errorf(status.FailedPrecondition, "the data (%s on %s) has been closed", d.shape, d.name)
-		}
-	}
-}
+func (d *data) String() string             { return d.Describe(d.sharding != nil) }
 
 func (d *data) Handle() (uintptr, error) {
-	m, err := d.hold()
+	m, err := d.Hold()
 	if err != nil {
 		return 0, err
 	}
-	defer m.release()
+	defer m.Release()
 	if !m.alive() {
-		return 0, d.gone()
+		return 0, d.Gone()
 	}
 	return m.first().Identity(), nil
 }
 
-// gone is the error of a donated value.
-func (d *data) gone() error {
-	return status.Errorf(status.FailedPrecondition, "the device memory of %s on %s is gone: it was donated to an execution", d.shape, d.name)
-}
-
 func (d *data) HasValue() bool {
-	m, err := d.hold()
+	m, err := d.Hold()
 	if err != nil {
 		return false
 	}
-	defer m.release()
+	defer m.Release()
 	return m.alive()
 }
 
@@ -144,64 +99,26 @@ func (d *data) Assign(source client.Data) error {
 	if err != nil {
 		return status.Annotate(err, "Assign()")
 	}
-	if s == d {
-		return nil
-	}
-	if !s.shape.Equal(d.shape) {
-		return status.Errorf(status.InvalidArgument, "Assign(): expected a value of shape %s, got %s", d.shape, s.shape)
-	}
-	if s.name != d.name {
-		return status.Errorf(status.InvalidArgument, "Assign(): expected a value on %s, got one on %s", d.name, s.name)
-	}
-	m, err := s.hold()
-	if err != nil {
-		return status.Annotate(err, "Assign()")
-	}
-	former := d.memory.Swap(m)
-	if former != nil {
-		former.release()
-	}
-	if d.closed.Load() { // closed meanwhile: nobody would drop this hold
-		d.drop()
-		return status.Errorf(status.FailedPrecondition, "Assign(): the data (%s on %s) has been closed", d.shape, d.name)
-	}
-	return nil
+	return d.Share(&s.Value)
 }
 
-func (d *data) drop() {
-	if m := d.memory.Swap(nil); m != nil {
-		m.release()
-	}
-}
-
-func (d *data) Close() {
-	d.closed.Store(true)
-	d.drop()
-}
-
-func (d *data) String() string {
-	state := "value"
-	if d.closed.Load() {
-		state = "closed"
-	} else if d.memory.Load() == nil {
-		state = "placeholder"
-	}
-	if d.sharding != nil {
-		state = "sharded " + state
-	}
-	return fmt.Sprintf("Data(%s on %s, %s)", d.shape, d.name, state)
+// placeholder makes data that holds nothing yet.
+func (c *Client) placeholder(name string, s shape.Shape, sharding *client.Sharding) *data {
+	d := &data{client: c, sharding: sharding}
+	d.DeviceName, d.Global = name, s
+	return d
 }
 
 // newData makes the only holder of a buffer.
-func (c *Client) newData(b *pjrt.Buffer, on *device, s shape.Shape) *data {
+func (c *Client) newData(b *pjrt.Buffer, on *platform.Device, s shape.Shape) *data {
 	pair := &struct {
 		data   data
 		memory memory
 	}{}
 	pair.memory.buffer, pair.memory.device = b, on
-	pair.memory.holders.Store(1)
-	pair.data.client, pair.data.name, pair.data.shape = c, on.name, s
-	pair.data.memory.Store(&pair.memory)
+	pair.memory.holders.First()
+	pair.data.client, pair.data.DeviceName, pair.data.Global = c, on.Name, s
+	pair.data.Held.Store(&pair.memory)
 	return &pair.data
 }
 
@@ -217,13 +134,13 @@ func (c *Client) own(d client.Data) (*data, error) {
 // CreateDataPlaceholder makes Data without device memory, to be filled by Assign.
 func (c *Client) CreateDataPlaceholder(name string, s shape.Shape, sharding *client.Sharding) (client.Data, error) {
 	if name != SPMDDevice {
-		d, err := c.lookup(name)
+		d, err := c.Lookup(name)
 		if err != nil {
 			return nil, status.Annotate(err, "CreateDataPlaceholder()")
 		}
-		name = d.name
+		name = d.Name
 	}
-	return &data{client: c, name: name, shape: s, sharding: sharding}, nil
+	return c.placeholder(name, s, sharding), nil
 }
 
 // GetDataShards gives the shards of sharded data, or the data itself as the only one. The caller
@@ -236,11 +153,11 @@ func (c *Client) GetDataShards(d client.Data) ([]client.Data, error) {
 	if mine.sharding == nil {
 		return []client.Data{d}, nil
 	}
-	m, err := mine.hold()
+	m, err := mine.Hold()
 	if err != nil {
 		return nil, status.Annotate(err, "GetDataShards()")
 	}
-	defer m.release()
+	defer m.Release()
 	result := make([]client.Data, len(m.shards))
 	for i, s := range m.shards {
 		if result[i], err = c.shard(s); err != nil {
@@ -259,11 +176,11 @@ func (c *Client) shard(m *memory) (*data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !m.retain() {
+	if !m.Retain() {
 		return nil, status.Errorf(status.FailedPrecondition, "the data has been closed")
 	}
-	d := &data{client: c, name: m.device.name, shape: s}
-	d.memory.Store(m)
+	d := c.placeholder(m.device.Name, s, nil)
+	d.Held.Store(m)
 	return d, nil
 }
 
@@ -279,11 +196,11 @@ func (c *Client) GetDataShard(d client.Data, index int) (client.Data, error) {
 		}
 		return d, nil
 	}
-	m, err := mine.hold()
+	m, err := mine.Hold()
 	if err != nil {
 		return nil, status.Annotate(err, "GetDataShard()")
 	}
-	defer m.release()
+	defer m.Release()
 	if index < 0 || index >= len(m.shards) {
 		return nil, status.Errorf(status.OutOfRange, "GetDataShard(): expected an index below %d, got %d", len(m.shards), index)
 	}
@@ -296,41 +213,41 @@ func (c *Client) WrapDataShards(shards []client.Data, name string, s shape.Shape
 	if sharding == nil {
 		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected a sharding, got none")
 	}
-	if len(shards) != len(c.local) {
-		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected one shard for each of the %d local devices, got %d", len(c.local), len(shards))
+	if len(shards) != len(c.Local) {
+		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected one shard for each of the %d local devices, got %d", len(c.Local), len(shards))
 	}
 	whole := &memory{shards: make([]*memory, 0, len(shards))}
-	whole.holders.Store(1)
+	whole.holders.First()
 	for i, d := range shards {
-		m, err := c.holdOn(d, c.local[i])
+		m, err := c.holdOn(d, c.Local[i])
 		if err != nil {
-			whole.release()
+			whole.Release()
 			return nil, status.Annotate(err, "WrapDataShards(): shard %d", i)
 		}
-		whole.shards, whole.partitions = append(whole.shards, m), append(whole.partitions, m.device.ordinal)
+		whole.shards, whole.partitions = append(whole.shards, m), append(whole.partitions, m.device.Ordinal)
 	}
 	return c.newSharded(whole, s, sharding), nil
 }
 
 func (c *Client) newSharded(whole *memory, s shape.Shape, sharding *client.Sharding) *data {
-	d := &data{client: c, name: SPMDDevice, shape: s, sharding: sharding}
-	d.memory.Store(whole)
+	d := c.placeholder(SPMDDevice, s, sharding)
+	d.Held.Store(whole)
 	return d
 }
 
 // holdOn takes a hold on data that must lie on one device.
-func (c *Client) holdOn(d client.Data, on *device) (*memory, error) {
+func (c *Client) holdOn(d client.Data, on *platform.Device) (*memory, error) {
 	mine, err := c.own(d)
 	if err != nil {
 		return nil, err
 	}
-	m, err := mine.hold()
+	m, err := mine.Hold()
 	if err != nil {
 		return nil, err
 	}
 	if m.device != on {
-		m.release()
-		return nil, status.Errorf(status.InvalidArgument, "expected data on %s, got %s", on.name, mine)
+		m.Release()
+		return nil, status.Errorf(status.InvalidArgument, "expected data on %s, got %s", on.Name, mine)
 	}
 	return m, nil
 }

@@ -6,16 +6,10 @@ import (
 	"time"
 
 	"xla_go/gosrc/client"
-	"xla_go/gosrc/metrics"
-	"xla_go/gosrc/shape"
+	"xla_go/gosrc/client/internal/platform"
+	"xla_go/gosrc/client/internal/program"
 	"xla_go/gosrc/status"
 	"xla_go/pjrt"
-)
-
-var (
-	executeTime           = metrics.Time("ExecuteTime")
-	eagerExecuteTime      = metrics.Time("EagerOpExecuteTime")
-	executeReplicatedTime = metrics.Time("ExecuteReplicatedTime")
 )
 
 // scratch holds the lists of one execution, so that the steady state allocates none.
@@ -31,7 +25,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (s *scratch) free() {
 	for _, m := range s.memories {
 		if m != nil {
-			m.release()
+			m.Release()
 		}
 	}
 	clear(s.memories)
@@ -49,79 +43,52 @@ func (s *scratch) room(arguments, outputs int) {
 // ExecuteComputation queues a run on one device and returns at once.
 func (c *Client) ExecuteComputation(computed client.Computation, arguments []client.Data, name string, options client.ExecuteOptions) ([]client.Data, error) {
 	start := time.Now()
-	k, err := c.ownComputation(computed)
+	k, err := c.Own(computed)
 	if err != nil {
 		return nil, status.Annotate(err, "ExecuteComputation()")
 	}
-	defer k.release()
-	on, err := k.checkRun(arguments, name, &options)
+	defer k.Release()
+	on, err := k.CheckRun(len(arguments), name, &options)
 	if err != nil {
-		return nil, status.Annotate(err, "ExecuteComputation(): %s", k.name)
+		return nil, status.Annotate(err, "ExecuteComputation(): %s", k.Name())
 	}
 	s := scratches.Get().(*scratch)
 	defer s.free()
-	s.room(len(arguments), len(k.results))
+	s.room(len(arguments), len(k.ResultShapes()))
 	for i, a := range arguments {
 		m, err := c.argument(k, a, on, i)
 		if err != nil {
-			return nil, status.Annotate(err, "ExecuteComputation(): %s, argument %d", k.name, i)
+			return nil, status.Annotate(err, "ExecuteComputation(): %s, argument %d", k.Name(), i)
 		}
 		s.memories = append(s.memories, m)
 		s.buffers[i] = m.buffer
 	}
 	run := pjrt.Run{Arguments: s.buffers, Outputs: s.outputs, NumDevices: 1, Kept: s.keep(options.NonDonatable)}
-	if len(k.devices) > 1 {
-		run.Device = on.pjrt
+	if k.NumDevices() > 1 {
+		run.Device = on.PJRT
 	}
-	on.work.start()
-	events, err := k.executable.Execute(run)
+	on.Work.Start()
+	events, err := k.Executable.Execute(run)
 	if err != nil {
-		on.work.finish()
-		return nil, status.Annotate(k.explain(arguments, err), "ExecuteComputation(): %s", k.name)
+		on.Work.Finish()
+		return nil, status.Annotate(explain(arguments, err), "ExecuteComputation(): %s", k.Name())
 	}
-	k.suspect(s.memories)
-	timer := executeTime
+	suspect(k, s.memories)
+	timer := platform.ExecuteTime
 	if options.EagerMode {
-		timer = eagerExecuteTime
+		timer = platform.EagerExecuteTime
 	}
 	if events == nil {
-		on.work.finish()
+		on.Work.Finish()
 		timer.Observe(time.Since(start))
 	} else {
-		watch(events[0], func(error) { // the outputs carry the error
+		platform.Watch(events[0], func(error) { // the outputs carry the error
 			timer.Observe(time.Since(start))
-			on.work.finish()
+			on.Work.Finish()
 		})
 	}
-	createDataHandles.Add(int64(len(s.outputs)))
+	platform.CreateDataHandles.Add(int64(len(s.outputs)))
 	return c.outputs(k, s.outputs, on), nil
-}
-
-// checkRun checks what does not depend on a single argument.
-func (k *computation) checkRun(arguments []client.Data, name string, options *client.ExecuteOptions) (*device, error) {
-	if !options.ExplodeTuple {
-		return nil, status.Errorf(status.InvalidArgument, "expected ExplodeTuple: PJRT always gives the elements of a root tuple")
-	}
-	on, err := k.client.addressable(name)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Contains(k.devices, on) {
-		return nil, status.Errorf(status.InvalidArgument, "expected one of the devices that it was compiled for (%v), got %s", k.Devices(), name)
-	}
-	return on, k.checkCount(len(arguments), options)
-}
-
-func (k *computation) checkCount(arguments int, options *client.ExecuteOptions) error {
-	if k.parameters != nil && arguments != len(k.parameters) {
-		return status.Errorf(status.InvalidArgument, "expected %d arguments, got %d", len(k.parameters), arguments)
-	}
-	for _, i := range options.NonDonatable {
-		if i < 0 || i >= arguments {
-			return status.Errorf(status.InvalidArgument, "expected arguments below %d in NonDonatable, got %d", arguments, i)
-		}
-	}
-	return nil
 }
 
 func (s *scratch) keep(arguments []int) []int64 {
@@ -132,37 +99,33 @@ func (s *scratch) keep(arguments []int) []int64 {
 }
 
 // argument checks one argument and takes a hold on it.
-func (c *Client) argument(k *computation, a client.Data, on *device, i int) (*memory, error) {
+func (c *Client) argument(k *program.Program, a client.Data, on *platform.Device, i int) (*memory, error) {
 	d, err := c.own(a)
 	if err != nil {
 		return nil, err
 	}
-	if k.parameters != nil && !sameShape(&d.shape, &k.parameters[i]) {
-		return nil, status.Errorf(status.InvalidArgument, "expected shape %s, got %s", k.parameters[i], d.shape)
+	if err := k.CheckShape(i, &d.Global); err != nil {
+		return nil, err
 	}
-	m, err := d.hold()
+	m, err := d.Hold()
 	if err != nil {
 		return nil, err
 	}
 	if m.device != on || m.buffer == nil {
-		m.release()
-		return nil, status.Errorf(status.InvalidArgument, "expected data on %s, got %s", on.name, d)
+		m.Release()
+		return nil, status.Errorf(status.InvalidArgument, "expected data on %s, got %s", on.Name, d)
 	}
 	if m.suspect.Load() && !m.alive() {
-		m.release()
-		return nil, d.gone()
+		m.Release()
+		return nil, d.Gone()
 	}
 	return m, nil
 }
 
-func sameShape(a, b *shape.Shape) bool {
-	return a.Dtype == b.Dtype && slices.Equal(a.Dims, b.Dims)
-}
-
 // suspect marks what a run may have consumed, so that a later use asks the plugin first: a plugin
 // may log, or do worse, when it is given a buffer that is gone.
-func (k *computation) suspect(arguments []*memory) {
-	for _, i := range k.donors {
+func suspect(k *program.Program, arguments []*memory) {
+	for _, i := range k.Donors {
 		if i < len(arguments) {
 			arguments[i].suspect.Store(true)
 			for _, s := range arguments[i].shards {
@@ -173,14 +136,14 @@ func (k *computation) suspect(arguments []*memory) {
 }
 
 // explain names the argument whose memory was donated before, if that is why a run failed.
-func (k *computation) explain(arguments []client.Data, err error) error {
+func explain(arguments []client.Data, err error) error {
 	for i, a := range arguments {
 		d := a.(*data)
-		if m, e := d.hold(); e == nil {
+		if m, e := d.Hold(); e == nil {
 			alive := m.alive()
-			m.release()
+			m.Release()
 			if !alive {
-				return status.Annotate(d.gone(), "argument %d", i)
+				return status.Annotate(d.Gone(), "argument %d", i)
 			}
 		}
 	}
@@ -188,8 +151,9 @@ func (k *computation) explain(arguments []client.Data, err error) error {
 }
 
 // outputs makes data of a run's buffers, in blocks as the buffers themselves.
-func (c *Client) outputs(k *computation, buffers []*pjrt.Buffer, on *device) []client.Data {
+func (c *Client) outputs(k *program.Program, buffers []*pjrt.Buffer, on *platform.Device) []client.Data {
 	const blockSize = 16
+	results := k.ResultShapes()
 	result := make([]client.Data, len(buffers))
 	for start := 0; start < len(buffers); start += blockSize {
 		block := make([]struct {
@@ -199,10 +163,10 @@ func (c *Client) outputs(k *computation, buffers []*pjrt.Buffer, on *device) []c
 		for i := range block {
 			o := &block[i]
 			o.memory.buffer, o.memory.device = buffers[start+i], on
-			o.memory.learned = &k.rowMajor[start+i]
-			o.memory.holders.Store(1)
-			o.data.client, o.data.name, o.data.shape = c, on.name, k.results[start+i]
-			o.data.memory.Store(&o.memory)
+			o.memory.learned = &k.Layouts[start+i]
+			o.memory.holders.First()
+			o.data.client, o.data.DeviceName, o.data.Global = c, on.Name, results[start+i]
+			o.data.Held.Store(&o.memory)
 			result[start+i] = &o.data
 		}
 	}
@@ -214,97 +178,53 @@ func (c *Client) outputs(k *computation, buffers []*pjrt.Buffer, on *device) []c
 // as replicas are annotated as manual: each device has a whole value of its own.
 func (c *Client) ExecuteReplicated(computed client.Computation, arguments []client.Data, devices []string, options client.ExecuteOptions) ([]client.Data, error) {
 	start := time.Now()
-	k, err := c.ownComputation(computed)
+	k, err := c.Own(computed)
 	if err != nil {
 		return nil, status.Annotate(err, "ExecuteReplicated()")
 	}
-	defer k.release()
-	order, err := k.checkReplicated(arguments, devices, &options)
+	defer k.Release()
+	running, order, err := k.CheckReplicated(len(arguments), devices, &options)
 	if err != nil {
-		return nil, status.Annotate(err, "ExecuteReplicated(): %s", k.name)
+		return nil, status.Annotate(err, "ExecuteReplicated(): %s", k.Name())
 	}
 	s := scratches.Get().(*scratch)
 	defer s.free()
-	s.room(len(order)*len(arguments), len(order)*len(k.results))
+	s.room(len(order)*len(arguments), len(order)*len(k.ResultShapes()))
 	for i, a := range arguments {
-		if err := c.shardedArgument(k, s, a, order, i, len(arguments)); err != nil {
-			return nil, status.Annotate(err, "ExecuteReplicated(): %s, argument %d", k.name, i)
+		if err := c.shardedArgument(k, s, a, running, order, i, len(arguments)); err != nil {
+			return nil, status.Annotate(err, "ExecuteReplicated(): %s, argument %d", k.Name(), i)
 		}
 	}
-	c.sharded.start()
-	events, err := k.executable.Execute(pjrt.Run{Arguments: s.buffers, Outputs: s.outputs, NumDevices: len(order), Kept: s.keep(options.NonDonatable)})
+	c.Sharded.Start()
+	events, err := k.Executable.Execute(pjrt.Run{Arguments: s.buffers, Outputs: s.outputs, NumDevices: len(order), Kept: s.keep(options.NonDonatable)})
 	if err != nil {
-		c.sharded.finish()
-		return nil, status.Annotate(k.explain(arguments, err), "ExecuteReplicated(): %s", k.name)
+		c.Sharded.Finish()
+		return nil, status.Annotate(explain(arguments, err), "ExecuteReplicated(): %s", k.Name())
 	}
-	k.suspect(s.memories)
-	c.watchAll(events, func() {
-		executeReplicatedTime.Observe(time.Since(start))
-		c.sharded.finish()
+	suspect(k, s.memories)
+	platform.WatchAll(events, func() {
+		platform.ExecuteReplicatedTime.Observe(time.Since(start))
+		c.Sharded.Finish()
 	})
-	return c.shardedOutputs(k, s.outputs, order), nil
-}
-
-// watchAll calls finished once all events have happened.
-func (c *Client) watchAll(events []*pjrt.Event, finished func()) {
-	var group sync.WaitGroup
-	waiting := false
-	for _, e := range events {
-		if e != nil {
-			waiting = true
-			group.Add(1)
-			watch(e, func(error) { group.Done() })
-		}
-	}
-	if !waiting {
-		finished()
-		return
-	}
-	go func() {
-		group.Wait()
-		finished()
-	}()
-}
-
-// checkReplicated gives the place in devices of each device in the order of execution.
-func (k *computation) checkReplicated(arguments []client.Data, devices []string, options *client.ExecuteOptions) ([]int, error) {
-	if !options.ExplodeTuple {
-		return nil, status.Errorf(status.InvalidArgument, "expected ExplodeTuple: PJRT always gives the elements of a root tuple")
-	}
-	if err := k.checkCount(len(arguments), options); err != nil {
-		return nil, err
-	}
-	running := k.executable.AddressableDevices()
-	if len(devices) != len(running) {
-		return nil, status.Errorf(status.InvalidArgument, "expected the %d local devices that it was compiled for, got %d", len(running), len(devices))
-	}
-	order := make([]int, len(running))
-	for i, d := range running {
-		place := slices.Index(devices, k.client.byDevice[d].name)
-		if place < 0 {
-			return nil, status.Errorf(status.InvalidArgument, "expected device %s among %v", k.client.byDevice[d].name, devices)
-		}
-		order[i] = place
-	}
-	return order, nil
+	return c.shardedOutputs(k, s.outputs, running, order), nil
 }
 
 // shardedArgument puts one argument's shards into the flat list [device][argument].
-func (c *Client) shardedArgument(k *computation, s *scratch, a client.Data, order []int, i, arguments int) error {
+func (c *Client) shardedArgument(k *program.Program, s *scratch, a client.Data, running []*platform.Device, order []int, i, arguments int) error {
 	d, err := c.own(a)
 	if err != nil {
 		return err
 	}
-	if k.parameters != nil && !sameShape(&d.shape, &k.parameters[i]) {
-		return status.Errorf(status.InvalidArgument, "expected shape %s, got %s", k.parameters[i], d.shape)
+	if err := k.CheckShape(i, &d.Global); err != nil {
+		return err
 	}
-	m, err := d.hold()
+	m, err := d.Hold()
 	if err != nil {
 		return err
 	}
 	s.memories = append(s.memories, m)
 	if m.suspect.Load() && !m.alive() {
-		return d.gone()
+		return d.Gone()
 	}
 	shards := m.shards
 	if m.buffer != nil {
@@ -313,38 +233,31 @@ func (c *Client) shardedArgument(k *computation, s *scratch, a client.Data, orde
 	if len(shards) != len(order) {
 		return status.Errorf(status.InvalidArgument, "expected %d shards, got %d of %s", len(order), len(shards), d)
 	}
-	running := k.executable.AddressableDevices()
 	for place, from := range order {
 		shard := shards[from]
-		if shard.device.pjrt != running[place] {
-			return status.Errorf(status.InvalidArgument, "expected shard %d on %s, got it on %s", from, c.byDevice[running[place]].name, shard.device.name)
+		if shard.device != running[place] {
+			return status.Errorf(status.InvalidArgument, "expected shard %d on %s, got it on %s", from, running[place].Name, shard.device.Name)
 		}
 		s.buffers[place*arguments+i] = shard.buffer
 	}
 	return nil
 }
 
-var manual = &client.Sharding{OpSharding: appendVarint(nil, 1, shardingManual)}
-
 // shardedOutputs makes data of the buffers [device][output].
-func (c *Client) shardedOutputs(k *computation, buffers []*pjrt.Buffer, order []int) []client.Data {
-	n := len(k.results)
-	running := k.executable.AddressableDevices()
+func (c *Client) shardedOutputs(k *program.Program, buffers []*pjrt.Buffer, running []*platform.Device, order []int) []client.Data {
+	results := k.ResultShapes()
+	n := len(results)
 	result := make([]client.Data, n)
 	for i := range result {
 		whole := &memory{shards: make([]*memory, len(order)), partitions: make([]int, len(order))}
-		whole.holders.Store(1)
+		whole.holders.First()
 		for place, to := range order {
-			m := &memory{buffer: buffers[place*n+i], device: c.byDevice[running[place]], learned: &k.rowMajor[i]}
-			m.holders.Store(1)
-			whole.shards[to], whole.partitions[to] = m, slices.Index(k.devices, m.device)
+			m := &memory{buffer: buffers[place*n+i], device: running[place], learned: &k.Layouts[i]}
+			m.holders.First()
+			whole.shards[to], whole.partitions[to] = m, k.Partition(m.device)
 		}
-		sharding := manual
-		if k.outputShardings != nil {
-			sharding = k.outputShardings[i]
-		}
-		result[i] = c.newSharded(whole, k.results[i], sharding)
+		result[i] = c.newSharded(whole, results[i], k.OutputSharding(i))
 	}
-	createDataHandles.Add(int64(n))
+	platform.CreateDataHandles.Add(int64(n))
 	return result
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/client/internal/platform"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 	"xla_go/pjrt"
@@ -15,12 +16,12 @@ func (c *Client) UnsafeBufferPointer(d client.Data) (uintptr, error) {
 	if err != nil {
 		return 0, status.Annotate(err, "UnsafeBufferPointer()")
 	}
-	defer m.release()
+	defer m.Release()
 	if err := m.buffer.Await(); err != nil {
 		return 0, status.Annotate(mine.explain(m, err), "UnsafeBufferPointer()")
 	}
 	if !m.alive() { // a remembered address would be stale
-		return 0, status.Annotate(mine.gone(), "UnsafeBufferPointer()")
+		return 0, status.Annotate(mine.Gone(), "UnsafeBufferPointer()")
 	}
 	address, err := m.buffer.UnsafePointer()
 	if err != nil {
@@ -35,51 +36,32 @@ func (c *Client) AcquireExternalReference(d client.Data) (client.ExternalReferen
 	if err != nil {
 		return client.ExternalReference{}, status.Annotate(err, "AcquireExternalReference()")
 	}
-	address, err := lend(m.buffer)
+	address, err := platform.Lend(m.buffer)
 	if err != nil {
 		err = status.Annotate(mine.explain(m, err), "AcquireExternalReference()")
-		m.release()
+		m.Release()
 		return client.ExternalReference{}, err
 	}
 	var released atomic.Bool
 	return client.ExternalReference{
-		Pointer: address, Shape: mine.shape, Device: m.device.name,
-		HostAddressable: c.isHostAddressable(m), RowMajor: c.isRowMajor(m),
+		Pointer: address, Shape: mine.Global, Device: m.device.Name,
+		HostAddressable: c.IsHostAddressable(m.buffer), RowMajor: m.format().IsRowMajor(m.buffer),
 		Release: func() {
 			if !released.Swap(true) {
 				m.buffer.Return()
-				m.release()
+				m.Release()
 			}
 		},
 	}, nil
 }
 
-func (c *Client) isHostAddressable(m *memory) bool {
-	if c.onHost {
-		return true
-	}
-	kind := m.buffer.Memory()
-	return kind != nil && kind.IsHost()
-}
-
 // CreateViewOfExternalMemory makes Data over memory owned outside, dense and row-major; release
 // (may be nil) is called once when the last holder is gone. If it fails release is not called.
 func (c *Client) CreateViewOfExternalMemory(pointer uintptr, s shape.Shape, name string, release func()) (client.Data, error) {
-	on, err := c.addressable(name)
+	b, on, err := c.View(pointer, s, name, release)
 	if err != nil {
 		return nil, status.Annotate(err, "CreateViewOfExternalMemory()")
 	}
-	if s.Dtype.PJRT() == 0 || s.Dtype.Size() == 0 {
-		return nil, status.Errorf(status.InvalidArgument, "CreateViewOfExternalMemory(): expected an array, got shape %s", s)
-	}
-	if pointer == 0 {
-		return nil, status.Errorf(status.InvalidArgument, "CreateViewOfExternalMemory(): expected an address, got 0")
-	}
-	b, err := c.pjrt.View(pointer, s.Dtype, s.Dims, on.pjrt, release)
-	if err != nil {
-		return nil, status.Annotate(err, "CreateViewOfExternalMemory()")
-	}
-	createDataHandles.Add(1)
 	return c.newData(b, on, s), nil
 }
 
@@ -97,11 +79,11 @@ func (c *Client) Readiness(d client.Data) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	m, err := mine.hold()
+	m, err := mine.Hold()
 	if err != nil {
 		return false, err
 	}
-	defer m.release()
+	defer m.Release()
 	if m.buffer != nil {
 		return m.buffer.IsReady()
 	}
@@ -124,7 +106,7 @@ func (c *Client) OnReadyCallback(d client.Data, fn func(err error)) error {
 	if err != nil {
 		return status.Annotate(err, "OnReadyCallback()")
 	}
-	m, err := mine.hold()
+	m, err := mine.Hold()
 	if err != nil {
 		return status.Annotate(err, "OnReadyCallback()")
 	}
@@ -135,37 +117,13 @@ func (c *Client) OnReadyCallback(d client.Data, fn func(err error)) error {
 			buffers = append(buffers, s.buffer)
 		}
 	}
-	events := make([]*pjrt.Event, len(buffers))
-	for i, b := range buffers {
-		if events[i], err = b.ReadyEvent(); err != nil {
-			for _, e := range events[:i] {
-				e.Destroy()
-			}
-			err = status.Annotate(mine.explain(m, err), "OnReadyCallback()")
-			m.release()
-			return err
-		}
+	err = platform.NotifyReady(buffers, func(err error) {
+		m.Release()
+		fn(err)
+	})
+	if err != nil {
+		err = status.Annotate(mine.explain(m, err), "OnReadyCallback()")
+		m.Release()
 	}
-	var failure atomic.Pointer[error]
-	var left atomic.Int32
-	left.Store(int32(len(events)))
-	for _, e := range events {
-		watch(e, func(err error) {
-			if err != nil {
-				failure.CompareAndSwap(nil, &err)
-			}
-			if left.Add(-1) != 0 {
-				return
-			}
-			go func() { // off the plugin's thread, which must not be held up
-				m.release()
-				if f := failure.Load(); f != nil {
-					fn(*f)
-					return
-				}
-				fn(nil)
-			}()
-		})
-	}
-	return nil
+	return err
 }

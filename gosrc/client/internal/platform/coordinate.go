@@ -1,4 +1,4 @@
-package pjrtclient
+package platform
 
 import (
 	"context"
@@ -25,13 +25,13 @@ func (o Options) createOptions() []pjrt.ClientOption {
 // for them while its client is made. BLOCKING until rank 0 answers.
 //
 // Errors: FailedPrecondition the second time, and those of coordinator.Start.
-func (c *Client) InitializeCoordinator(rank, worldSize int, address, port string) error {
-	if err := c.open(); err != nil {
+func (p *Platform) InitializeCoordinator(rank, worldSize int, address, port string) error {
+	if err := p.Open(); err != nil {
 		return err
 	}
-	c.coordinating.Lock()
-	defer c.coordinating.Unlock()
-	if known := c.coordinator.Load(); known != nil {
+	p.coordinating.Lock()
+	defer p.coordinating.Unlock()
+	if known := p.coordinator.Load(); known != nil {
 		return status.Errorf(status.FailedPrecondition, "InitializeCoordinator(): expected a client without a coordinator, got one with that of rank %d of %d: it can be initialized once",
 			known.Rank(), known.WorldSize())
 	}
@@ -44,41 +44,41 @@ func (c *Client) InitializeCoordinator(rank, worldSize int, address, port string
 	if err != nil {
 		return status.Annotate(err, "InitializeCoordinator()")
 	}
-	c.ownsCoordinator = true
-	c.coordinator.Store(started)
+	p.ownsCoordinator = true
+	p.coordinator.Store(started)
 	return nil
 }
 
 // SetCoordinator gives the client a coordinator that someone else has started and closes, or takes that
 // one away (nil). FailedPrecondition where the client has another one. Not blocking.
-func (c *Client) SetCoordinator(started *coordinator.Coordinator) error {
-	c.coordinating.Lock()
-	defer c.coordinating.Unlock()
-	if c.ownsCoordinator || started != nil && c.coordinator.Load() != nil {
+func (p *Platform) SetCoordinator(started *coordinator.Coordinator) error {
+	p.coordinating.Lock()
+	defer p.coordinating.Unlock()
+	if p.ownsCoordinator || started != nil && p.coordinator.Load() != nil {
 		return status.Errorf(status.FailedPrecondition, "SetCoordinator(): expected a client without a coordinator, got one that has one")
 	}
-	c.coordinator.Store(started)
+	p.coordinator.Store(started)
 	return nil
 }
 
 // CoordinatorInitialized says whether the client has a coordinator.
-func (c *Client) CoordinatorInitialized() bool { return c.coordinator.Load() != nil }
+func (p *Platform) CoordinatorInitialized() bool { return p.coordinator.Load() != nil }
 
 // Coordinator gives the client's coordinator; FailedPrecondition where it has none. It is the client's
 // to close if InitializeCoordinator made it.
-func (c *Client) Coordinator() (*coordinator.Coordinator, error) {
-	if known := c.coordinator.Load(); known != nil {
+func (p *Platform) Coordinator() (*coordinator.Coordinator, error) {
+	if known := p.coordinator.Load(); known != nil {
 		return known, nil
 	}
 	return nil, status.Errorf(status.FailedPrecondition, "the coordinator has not been initialized: call InitializeCoordinator first")
 }
 
 // closeCoordinator leaves the job, where the client has joined it by itself.
-func (c *Client) closeCoordinator() error {
-	c.coordinating.Lock()
-	defer c.coordinating.Unlock()
-	if !c.ownsCoordinator {
+func (p *Platform) closeCoordinator() error {
+	p.coordinating.Lock()
+	defer p.coordinating.Unlock()
+	if !p.ownsCoordinator {
 		return nil
 	}
-	return c.coordinator.Load().Close()
+	return p.coordinator.Load().Close()
 }

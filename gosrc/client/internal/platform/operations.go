@@ -1,4 +1,4 @@
-package pjrtclient
+package platform
 
 import (
 	"sync"
@@ -6,20 +6,22 @@ import (
 	"xla_go/pjrt"
 )
 
-// operations counts the work in flight on one device.
-type operations struct {
+// Operations counts the work in flight on one device.
+type Operations struct {
 	mutex    sync.Mutex
 	inFlight int
 	idle     chan struct{} // closed when inFlight falls to 0; nil where nobody waits
 }
 
-func (o *operations) start() {
+// Start counts one more.
+func (o *Operations) Start() {
 	o.mutex.Lock()
 	o.inFlight++
 	o.mutex.Unlock()
 }
 
-func (o *operations) finish() {
+// Finish counts one less.
+func (o *Operations) Finish() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	if o.inFlight--; o.inFlight == 0 && o.idle != nil {
@@ -28,8 +30,8 @@ func (o *operations) finish() {
 	}
 }
 
-// wait blocks until nothing is in flight. Work may be added meanwhile; it is waited for as well.
-func (o *operations) wait() {
+// Wait blocks until nothing is in flight. Work may be added meanwhile; it is waited for as well.
+func (o *Operations) Wait() {
 	for {
 		o.mutex.Lock()
 		if o.inFlight == 0 {
@@ -45,8 +47,8 @@ func (o *operations) wait() {
 	}
 }
 
-// watch calls finished once event has happened and destroys it; nil has happened already.
-func watch(event *pjrt.Event, finished func(error)) {
+// Watch calls finished once event has happened and destroys it; nil has happened already.
+func Watch(event *pjrt.Event, finished func(error)) {
 	if event == nil {
 		finished(nil)
 		return
@@ -66,20 +68,20 @@ func watch(event *pjrt.Event, finished func(error)) {
 
 // WaitDeviceOps waits for all queued work of the devices, none named meaning all local ones and
 // the virtual device. BLOCKING.
-func (c *Client) WaitDeviceOps(devices []string) error {
+func (p *Platform) WaitDeviceOps(devices []string) error {
 	if len(devices) == 0 {
-		devices = append(c.GetLocalDevices(), SPMDDevice)
+		devices = append(p.GetLocalDevices(), SPMDDevice)
 	}
 	for _, name := range devices {
 		if name == SPMDDevice {
-			c.sharded.wait()
+			p.Sharded.Wait()
 			continue
 		}
-		d, err := c.lookup(name)
+		d, err := p.Lookup(name)
 		if err != nil {
 			return err
 		}
-		d.work.wait()
+		d.Work.Wait()
 	}
 	return nil
 }

@@ -1,8 +1,9 @@
-package pjrtclient
+package program
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
 )
@@ -22,12 +23,12 @@ type module struct {
 // serialized HloModuleProto.
 func parseModule(proto []byte) (*module, error) {
 	m := &module{}
-	err := eachField(proto, func(field protowire.Number, _ uint64, bytes []byte) error {
+	err := wire.EachField(proto, func(field protowire.Number, _ uint64, bytes []byte) error {
 		switch field {
 		case 1: // name
 			m.name = string(bytes)
 		case 4: // host_program_shape
-			return eachField(bytes, func(field protowire.Number, _ uint64, bytes []byte) error {
+			return wire.EachField(bytes, func(field protowire.Number, _ uint64, bytes []byte) error {
 				var err error
 				var s shape.Shape
 				switch field {
@@ -56,14 +57,14 @@ func parseModule(proto []byte) (*module, error) {
 
 // addDonors reads a list of entries that name a parameter and, of a tuple parameter, an element.
 func (m *module) addDonors(list []byte, parameterField, indexField protowire.Number) error {
-	return eachField(list, func(_ protowire.Number, _ uint64, entry []byte) error {
+	return wire.EachField(list, func(_ protowire.Number, _ uint64, entry []byte) error {
 		parameter, index := 0, []int64(nil)
-		err := eachField(entry, func(field protowire.Number, number uint64, bytes []byte) error {
+		err := wire.EachField(entry, func(field protowire.Number, number uint64, bytes []byte) error {
 			switch field {
 			case parameterField:
 				parameter = int(number)
 			case indexField:
-				index = int64s(index, number, bytes)
+				index = wire.Int64s(index, number, bytes)
 			}
 			return nil
 		})
@@ -78,12 +79,12 @@ func (m *module) addDonors(list []byte, parameterField, indexField protowire.Num
 // parseShape reads a ShapeProto.
 func parseShape(proto []byte) (shape.Shape, error) {
 	var s shape.Shape
-	err := eachField(proto, func(field protowire.Number, number uint64, bytes []byte) error {
+	err := wire.EachField(proto, func(field protowire.Number, number uint64, bytes []byte) error {
 		switch field {
 		case 2: // element_type
 			s.Dtype = dtype.Dtype(number)
 		case 3: // dimensions
-			s.Dims = int64s(s.Dims, number, bytes)
+			s.Dims = wire.Int64s(s.Dims, number, bytes)
 		case 4: // tuple_shapes
 			element, err := parseShape(bytes)
 			s.Elements = append(s.Elements, element)

@@ -1,4 +1,4 @@
-package pjrtclient
+package platform
 
 import (
 	"slices"
@@ -12,111 +12,112 @@ func deviceName(deviceType string, ordinal int) string {
 	return deviceType + ":" + strconv.Itoa(ordinal)
 }
 
-func names(devices []*device) []string {
+// Names gives the names of devices, in their order.
+func Names(devices []*Device) []string {
 	result := make([]string, len(devices))
 	for i, d := range devices {
-		result[i] = d.name
+		result[i] = d.Name
 	}
 	return result
 }
 
 // GetDefaultDevice gives the first device of this process.
-func (c *Client) GetDefaultDevice() string { return c.local[0].name }
+func (p *Platform) GetDefaultDevice() string { return p.Local[0].Name }
 
 // GetDeviceType gives the platform's name in upper case.
-func (c *Client) GetDeviceType() string { return c.deviceType }
+func (p *Platform) GetDeviceType() string { return p.deviceType }
 
 // GetDeviceKind gives the vendor's name of a device's model.
-func (c *Client) GetDeviceKind(name string) (string, error) {
-	d, err := c.lookup(name)
+func (p *Platform) GetDeviceKind(name string) (string, error) {
+	d, err := p.Lookup(name)
 	if err != nil {
 		return "", status.Annotate(err, "GetDeviceKind()")
 	}
-	return d.pjrt.Kind(), nil
+	return d.PJRT.Kind(), nil
 }
 
 // GetPlatformVersion gives the plugin's text about the versions below it.
-func (c *Client) GetPlatformVersion() string { return c.pjrt.PlatformVersion() }
+func (p *Platform) GetPlatformVersion() string { return p.PJRT.PlatformVersion() }
 
 // GetNumLocalDevices counts the devices of this process.
-func (c *Client) GetNumLocalDevices() int { return len(c.local) }
+func (p *Platform) GetNumLocalDevices() int { return len(p.Local) }
 
 // GetNumDevices counts the devices of all processes.
-func (c *Client) GetNumDevices() int { return len(c.devices) }
+func (p *Platform) GetNumDevices() int { return len(p.Devices) }
 
 // GetLocalDevices gives the devices of this process in the order of shards.
-func (c *Client) GetLocalDevices() []string { return names(c.local) }
+func (p *Platform) GetLocalDevices() []string { return Names(p.Local) }
 
 // GetAllDevices gives the devices of all processes in the order of their ordinals.
-func (c *Client) GetAllDevices() []string { return names(c.devices) }
+func (p *Platform) GetAllDevices() []string { return Names(p.Devices) }
 
 // GetProcessIndex gives the number of this process.
-func (c *Client) GetProcessIndex() int { return c.pjrt.ProcessIndex() }
+func (p *Platform) GetProcessIndex() int { return p.PJRT.ProcessIndex() }
 
 // GetNumProcesses gives the number of processes that share the devices.
-func (c *Client) GetNumProcesses() int {
+func (p *Platform) GetNumProcesses() int {
 	n := 0
-	for _, d := range c.devices {
-		n = max(n, d.pjrt.ProcessIndex())
+	for _, d := range p.Devices {
+		n = max(n, d.PJRT.ProcessIndex())
 	}
 	return n + 1
 }
 
 // GetDeviceAttributes gives a device's properties: string, int64, []int64, float32 or bool.
-func (c *Client) GetDeviceAttributes(name string) (map[string]any, error) {
-	d, err := c.lookup(name)
+func (p *Platform) GetDeviceAttributes(name string) (map[string]any, error) {
+	d, err := p.Lookup(name)
 	if err != nil {
 		return nil, status.Annotate(err, "GetDeviceAttributes()")
 	}
 	result := map[string]any{}
-	for k, v := range d.pjrt.Attributes() {
+	for k, v := range d.PJRT.Attributes() {
 		result[k] = v
 	}
 	return result, nil
 }
 
 // DeviceOrdinal gives the global ordinal of a device; 0 for the virtual device.
-func (c *Client) DeviceOrdinal(name string) (int, error) {
+func (p *Platform) DeviceOrdinal(name string) (int, error) {
 	if name == SPMDDevice {
 		return 0, nil
 	}
-	d, err := c.lookup(name)
+	d, err := p.Lookup(name)
 	if err != nil {
 		return 0, status.Annotate(err, "DeviceOrdinal()")
 	}
-	return d.ordinal, nil
+	return d.Ordinal, nil
 }
 
 // SetReplicationDevices stores the devices of replicated programs; nil for none.
-func (c *Client) SetReplicationDevices(devices []string) {
-	c.settings.Lock()
-	defer c.settings.Unlock()
-	c.replication = slices.Clone(devices)
+func (p *Platform) SetReplicationDevices(devices []string) {
+	p.settings.Lock()
+	defer p.settings.Unlock()
+	p.replication = slices.Clone(devices)
 }
 
 // GetReplicationDevices gives what SetReplicationDevices stored, nil for none.
-func (c *Client) GetReplicationDevices() []string {
-	c.settings.Lock()
-	defer c.settings.Unlock()
-	return slices.Clone(c.replication)
+func (p *Platform) GetReplicationDevices() []string {
+	p.settings.Lock()
+	defer p.settings.Unlock()
+	return slices.Clone(p.replication)
 }
 
 // GetCompilationDevices gives devices where there are any, else the replication devices, else device.
-func (c *Client) GetCompilationDevices(device string, devices []string) []string {
+func (p *Platform) GetCompilationDevices(device string, devices []string) []string {
 	if len(devices) > 0 {
 		return devices
 	}
-	if r := c.GetReplicationDevices(); len(r) > 0 {
+	if r := p.GetReplicationDevices(); len(r) > 0 {
 		return r
 	}
 	return []string{device}
 }
 
 // GetMetrics gives the plugin's own numbers: memory in use, summed over the local devices that count it.
-func (c *Client) GetMetrics() map[string]float64 {
+func (p *Platform) GetMetrics() map[string]float64 {
 	result := map[string]float64{}
-	for _, d := range c.local {
-		stats, err := d.pjrt.MemoryStats()
+	for _, d := range p.Local {
+		stats, err := d.PJRT.MemoryStats()
 		if err != nil {
 			continue
 		}
@@ -126,12 +127,12 @@ func (c *Client) GetMetrics() map[string]float64 {
 }
 
 // GetMemoryInfo gives a device's memory; Unimplemented where the plugin counts none.
-func (c *Client) GetMemoryInfo(name string) (client.MemoryInfo, error) {
-	d, err := c.addressable(name)
+func (p *Platform) GetMemoryInfo(name string) (client.MemoryInfo, error) {
+	d, err := p.Addressable(name)
 	if err != nil {
 		return client.MemoryInfo{}, status.Annotate(err, "GetMemoryInfo()")
 	}
-	stats, err := d.pjrt.MemoryStats()
+	stats, err := d.PJRT.MemoryStats()
 	if err != nil {
 		return client.MemoryInfo{}, status.Annotate(err, "GetMemoryInfo()")
 	}
@@ -142,6 +143,6 @@ func (c *Client) GetMemoryInfo(name string) (client.MemoryInfo, error) {
 }
 
 // RegisterCustomCall is not there yet: it needs the plugin's FFI extension.
-func (c *Client) RegisterCustomCall(name string, function uintptr, platform string) error {
+func (p *Platform) RegisterCustomCall(name string, function uintptr, platform string) error {
 	return status.Errorf(status.Unimplemented, "RegisterCustomCall(): custom calls are not supported yet, so %q cannot be registered", name)
 }

@@ -1,4 +1,4 @@
-package pjrtclient
+package platform
 
 import (
 	"crypto/sha256"
@@ -14,12 +14,12 @@ import (
 )
 
 // HashCompilationEnvironment identifies plugin, platform version, devices, options and flags.
-func (c *Client) HashCompilationEnvironment() [16]byte { return *c.hash.Load() }
+func (p *Platform) HashCompilationEnvironment() [16]byte { return *p.hash.Load() }
 
 // hashWith adds compile options to what is fixed at creation.
-func (c *Client) hashWith(compileOptions map[string]string) [16]byte {
+func (p *Platform) hashWith(compileOptions map[string]string) [16]byte {
 	h := sha256.New()
-	h.Write(c.identity[:])
+	h.Write(p.identity[:])
 	for _, name := range slices.Sorted(maps.Keys(compileOptions)) {
 		entry(h, name, compileOptions[name])
 	}
@@ -28,20 +28,20 @@ func (c *Client) hashWith(compileOptions map[string]string) [16]byte {
 
 // environment hashes everything that decides what a compile gives, except the program and the
 // compile options.
-func (c *Client) environment() [16]byte {
+func (p *Platform) environment() [16]byte {
 	h := sha256.New()
-	plugin := c.pjrt.Plugin()
+	plugin := p.PJRT.Plugin()
 	major, minor := plugin.APIVersion()
 	entry(h, "plugin", fileIdentity(plugin.Path()))
 	entry(h, "api", fmt.Sprintf("%d.%d", major, minor))
-	entry(h, "platform", c.pjrt.PlatformName())
-	entry(h, "platform version", c.pjrt.PlatformVersion())
-	for _, d := range c.devices {
-		entry(h, "device", d.pjrt.String())
-		entry(h, "kind", d.pjrt.Kind())
+	entry(h, "platform", p.PJRT.PlatformName())
+	entry(h, "platform version", p.PJRT.PlatformVersion())
+	for _, d := range p.Devices {
+		entry(h, "device", d.PJRT.String())
+		entry(h, "kind", d.PJRT.Kind())
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.options.CreateOptions)) {
-		entry(h, "create option "+name, fmt.Sprintf("%T %v", c.options.CreateOptions[name], c.options.CreateOptions[name]))
+	for _, name := range slices.Sorted(maps.Keys(p.options.CreateOptions)) {
+		entry(h, "create option "+name, fmt.Sprintf("%T %v", p.options.CreateOptions[name], p.options.CreateOptions[name]))
 	}
 	for _, name := range []string{"XLA_FLAGS", "LIBTPU_INIT_ARGS"} {
 		for _, flag := range compileFlags(env.String(name, "")) {
