@@ -25,7 +25,7 @@ ROOMS = {
 }
 LEAVES = ("gosrc/coordinator", "gosrc/diskcache", "gosrc/dtype", "gosrc/env", "gosrc/metrics", "gosrc/shape", "gosrc/status")
 CGO_ROOMS = ("gosrc/dispatch", "pjrt")
-PJRT_CLIENTS = ("gosrc/client/pjrtclient", "gosrc/client/ifrtclient")
+PJRT_CLIENTS = ("gosrc/client/pjrtclient", "gosrc/client/ifrtclient", "gosrc/client/internal/")
 # Same number, so named one by one: the control plane starts the data plane.
 SAME_ROOM_NUMBER = {("gosrc/bind", "gosrc/dispatch")}
 
@@ -93,7 +93,7 @@ def test_cgo_and_unsafe_stay_in_their_rooms(root: Path) -> None:
 def test_only_the_pjrt_clients_import_pjrt(root: Path) -> None:
     for package in packages(root):
         path = package["ImportPath"].removeprefix("xla_go/")
-        if path.startswith("pjrt") or path in PJRT_CLIENTS:
+        if path.startswith(("pjrt", *PJRT_CLIENTS)):
             continue
         assert not [i for i in package.get("Imports", []) if i == "xla_go/pjrt" or i.startswith("xla_go/pjrt/")], path
 

@@ -8,9 +8,8 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/current"
-	"xla_go/gosrc/client/pjrtclient"
+	"xla_go/gosrc/client/selection"
 	"xla_go/gosrc/dispatch"
-	"xla_go/gosrc/env"
 	"xla_go/gosrc/executor"
 	"xla_go/gosrc/status"
 )
@@ -19,7 +18,7 @@ import (
 var namedPlatforms = []string{"CPU", "CUDA", "ROCM", "TPU"}
 
 // InitializeClient makes the process's client from a plugin, once: a later call gives the first
-// one's outcome. deviceType is the platform that was asked for, "" for any. options is a JSON object of the
+// one's outcome. XLA_USE_IFRT chooses its model of data. deviceType is the platform that was asked for, "" for any. options is a JSON object of the
 // options that the plugin's client is made with: text, booleans, numbers, lists of integers. BLOCKING:
 // the plugin is loaded and takes its devices.
 func InitializeClient(pluginPath, deviceType, options string) (ok bool, err error) {
@@ -28,11 +27,8 @@ func InitializeClient(pluginPath, deviceType, options string) (ok bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if env.Bool("XLA_USE_IFRT", false) {
-		return false, status.Errorf(status.Unimplemented, "XLA_USE_IFRT: expected it to be unset, got a true value: this version has the PJRT client only")
-	}
 	_, err = current.Initialize(func() (client.Client, error) {
-		c, err := pjrtclient.New(pjrtclient.Options{PluginPath: pluginPath, CreateOptions: createOptions, Coordinator: job.get()})
+		c, err := selection.New(selection.Options{PluginPath: pluginPath, CreateOptions: createOptions, Coordinator: job.get()})
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/clienttest"
+	"xla_go/gosrc/client/internal/plugintest"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
 )
@@ -23,7 +24,7 @@ func sums(n int) []byte {
 }
 
 func benchmarkProgram(b *testing.B, n int) (client.Client, client.Computation, []client.Data) {
-	c := newClient(b, oneDevice)
+	c := newClient(b, plugintest.OneDevice)
 	k, err := c.Compile([]client.CompileInstance{{HLO: sums(n), CompilationDevice: c.GetDefaultDevice()}})
 	if err != nil {
 		b.Fatal(err)

@@ -1,10 +1,13 @@
-package pjrtclient_test
+package selection_test
 
 import (
 	"strings"
 	"testing"
 
+	"xla_go/gosrc/client/ifrtclient"
+	"xla_go/gosrc/client/internal/plugintest"
 	"xla_go/gosrc/client/pjrtclient"
+	"xla_go/gosrc/client/selection"
 	"xla_go/gosrc/env"
 	"xla_go/gosrc/status"
 )
@@ -35,7 +38,7 @@ func TestSelectRefusesInWords(t *testing.T) {
 		if test.variables == nil {
 			environment(t, map[string]string{})
 		}
-		_, err := pjrtclient.Select(pjrtclient.Options{PluginPath: test.path})
+		_, err := selection.Select(selection.Options{PluginPath: test.path})
 		if status.CodeOf(err) != test.code {
 			t.Errorf("%s: %v, want %v", test.name, err, test.code)
 			continue
@@ -64,7 +67,7 @@ func TestSelectCPU(t *testing.T) {
 			variables[name] = value
 		}
 		environment(t, variables)
-		c, err := pjrtclient.Select(pjrtclient.Options{PluginPath: plugin(t), CreateOptions: test.options})
+		c, err := selection.Select(selection.Options{PluginPath: plugintest.CPU(t), CreateOptions: test.options})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,50 +80,21 @@ func TestSelectCPU(t *testing.T) {
 	}
 }
 
-// The hash says whether two processes may share executables.
-func TestEnvironmentHash(t *testing.T) {
-	hash := func(variables map[string]string, options pjrtclient.Options) [16]byte {
-		environment(t, variables)
-		options.PluginPath = plugin(t)
-		c, err := pjrtclient.New(options)
+func TestSelectModel(t *testing.T) {
+	for value, isIFRT := range map[string]bool{"": false, "0": false, "1": true, "true": true} {
+		environment(t, map[string]string{"PJRT_DEVICE": "CPU", "XLA_USE_IFRT": value})
+		c, err := selection.Select(selection.Options{PluginPath: plugintest.CPU(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		return c.HashCompilationEnvironment()
-	}
-	base := pjrtclient.Options{CreateOptions: oneDevice}
-	empty := map[string]string{}
-	reference := hash(empty, base)
-	for name, variables := range map[string]map[string]string{
-		"nothing":             {},
-		"a dump flag":         {"XLA_FLAGS": "--xla_dump_to=somewhere"},
-		"a flag that is none": {"XLA_FLAGS": "something else"},
-	} {
-		if hash(variables, base) != reference {
-			t.Errorf("%s changes the hash", name)
+		_, pjrt := c.(*pjrtclient.Client)
+		_, ifrt := c.(*ifrtclient.Client)
+		if ifrt != isIFRT || pjrt == isIFRT {
+			t.Errorf("XLA_USE_IFRT=%q gives %T", value, c)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
 		}
 	}
-	seen := map[[16]byte]string{reference: "the reference"}
-	for name, test := range map[string]struct {
-		variables map[string]string
-		options   pjrtclient.Options
-	}{
-		"a compiler flag": {map[string]string{"XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}, base},
-		"a TPU flag":      {map[string]string{"LIBTPU_INIT_ARGS": "--xla_cpu_enable_fast_math=true"}, base},
-		"debugging":       {map[string]string{"XLA_HLO_DEBUG": "1"}, base},
-		"two devices":     {empty, pjrtclient.Options{CreateOptions: map[string]any{"cpu_device_count": int64(2)}}},
-		"compile options": {empty, pjrtclient.Options{CreateOptions: oneDevice, CompileOptions: map[string]string{"xla_cpu_enable_fast_math": "true"}}},
-	} {
-		h := hash(test.variables, test.options)
-		if other, found := seen[h]; found {
-			t.Errorf("%s and %s have one hash", name, other)
-		}
-		seen[h] = name
-	}
-	sorted := hash(map[string]string{"XLA_FLAGS": "--xla_a=1 --xla_b=2"}, base)
-	if sorted != hash(map[string]string{"XLA_FLAGS": "--xla_b=2  --xla_a=1"}, base) {
-		t.Error("the order of flags changes the hash")
-	}
-	wantNothingAlive(t)
+	plugintest.WantNothingAlive(t)
 }

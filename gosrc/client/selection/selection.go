@@ -1,10 +1,13 @@
-package pjrtclient
+// Package selection makes the client that the environment asks for.
+package selection
 
 import (
 	"strconv"
 	"strings"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/client/ifrtclient"
+	"xla_go/gosrc/client/pjrtclient"
 	"xla_go/gosrc/env"
 	"xla_go/gosrc/status"
 )
@@ -15,6 +18,18 @@ var libraryVariables = map[string][]string{
 	"XPU":     {"XPU_LIBRARY_PATH"},
 	"NEURON":  {"NEURON_LIBRARY_PATH"},
 	"LIBRARY": {"PJRT_LIBRARY_PATH"},
+}
+
+// Options say which plugin to use and how.
+type Options = pjrtclient.Options
+
+// New makes a client in IFRT's model where XLA_USE_IFRT is true, else in PJRT's. BLOCKING: the plugin takes
+// its devices.
+func New(options Options) (client.Client, error) {
+	if env.Bool("XLA_USE_IFRT", false) {
+		return ifrtclient.New(options)
+	}
+	return pjrtclient.New(options)
 }
 
 // Select makes the client that the environment asks for. PJRT_DEVICE says which type of device;
