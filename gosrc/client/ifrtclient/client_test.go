@@ -25,3 +25,10 @@ func TestShardedConformance(t *testing.T) {
 func TestFaults(t *testing.T) {
 	clienttest.RunFaults(t, plugintest.Faults(ifrtclient.New))
 }
+
+var ofOneDevice clienttest.NewClient = func(t testing.TB) client.Client { return newClient(t, plugintest.OneDevice) }
+
+func BenchmarkExecute(b *testing.B)            { ofOneDevice.BenchmarkExecute(b) }
+func BenchmarkReadReady(b *testing.B)          { ofOneDevice.BenchmarkReadReady(b) }
+func BenchmarkTransferToDevice(b *testing.B)   { ofOneDevice.BenchmarkTransferToDevice(b) }
+func BenchmarkTransferFromDevice(b *testing.B) { ofOneDevice.BenchmarkTransferFromDevice(b) }

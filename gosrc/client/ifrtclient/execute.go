@@ -8,6 +8,7 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/internal/platform"
 	"xla_go/gosrc/client/internal/program"
+	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/status"
 	"xla_go/pjrt"
 )
@@ -75,8 +76,8 @@ func (e *execution) add(c *Client, d client.Data, arguments int, running []*plat
 	return nil
 }
 
-// run queues the execution on the devices that work is counted for.
-func (e *execution) run(r pjrt.Run, arguments []client.Data, work *platform.Operations, finished func()) error {
+// run queues the execution, which is counted in work and measured from start.
+func (e *execution) run(r pjrt.Run, arguments []client.Data, work *platform.Operations, timer *metrics.TimeMetric, start time.Time) error {
 	r.Arguments, r.Outputs, r.Kept = e.buffers, e.outputs, e.kept
 	work.Start()
 	events, err := e.program.Executable.Execute(r)
@@ -93,7 +94,7 @@ func (e *execution) run(r pjrt.Run, arguments []client.Data, work *platform.Oper
 	}
 	// The outputs carry the errors.
 	platform.WatchAll(events, func() {
-		finished()
+		timer.Observe(time.Since(start))
 		work.Finish()
 	})
 	return nil
@@ -144,7 +145,7 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 	if options.EagerMode {
 		timer = platform.EagerExecuteTime
 	}
-	if err := e.run(r, arguments, &on.Work, func() { timer.Observe(time.Since(start)) }); err != nil {
+	if err := e.run(r, arguments, &on.Work, timer, start); err != nil {
 		return nil, status.Annotate(err, "ExecuteComputation(): %s", k.Name())
 	}
 	return c.outputs(e, on), nil
@@ -187,8 +188,7 @@ func (c *Client) ExecuteReplicated(computed client.Computation, arguments []clie
 			return nil, status.Annotate(err, "ExecuteReplicated(): %s, argument %d", k.Name(), i)
 		}
 	}
-	finished := func() { platform.ExecuteReplicatedTime.Observe(time.Since(start)) }
-	if err := e.run(pjrt.Run{NumDevices: len(running)}, arguments, &c.Sharded, finished); err != nil {
+	if err := e.run(pjrt.Run{NumDevices: len(running)}, arguments, &c.Sharded, platform.ExecuteReplicatedTime, start); err != nil {
 		return nil, status.Annotate(err, "ExecuteReplicated(): %s", k.Name())
 	}
 	return c.shardedOutputs(e, running, order), nil

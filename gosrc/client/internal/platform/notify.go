@@ -45,6 +45,14 @@ func NotifyReady(buffers []*pjrt.Buffer, fn func(error)) error {
 // WatchAll calls finished once all events have happened and destroys them. finished may run on a thread of
 // the plugin.
 func WatchAll(events []*pjrt.Event, finished func()) {
+	switch len(events) {
+	case 0:
+		finished()
+		return
+	case 1: // the usual run: nothing to count
+		Watch(events[0], func(error) { finished() })
+		return
+	}
 	var left atomic.Int32
 	left.Store(1) // until all are watched
 	done := func(error) {

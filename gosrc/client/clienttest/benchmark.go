@@ -1,19 +1,17 @@
-package pjrtclient_test
+package clienttest
 
 import (
 	"fmt"
 	"testing"
 
 	"xla_go/gosrc/client"
-	"xla_go/gosrc/client/clienttest"
-	"xla_go/gosrc/client/internal/plugintest"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
 )
 
 // sums is a program of n parameters whose results are each the parameter twice.
 func sums(n int) []byte {
-	p := clienttest.NewProgram(fmt.Sprintf("sums_%d", n))
+	p := NewProgram(fmt.Sprintf("sums_%d", n))
 	s := shape.Make(dtype.F32, 4)
 	results := make([]int64, n)
 	for i := range results {
@@ -23,8 +21,11 @@ func sums(n int) []byte {
 	return p.Build(results...)
 }
 
-func benchmarkProgram(b *testing.B, n int) (client.Client, client.Computation, []client.Data) {
-	c := newClient(b, plugintest.OneDevice)
+// NewClient makes a client of one device, which the benchmark closes.
+type NewClient func(t testing.TB) client.Client
+
+func (f NewClient) program(b *testing.B, n int) (client.Client, client.Computation, []client.Data) {
+	c := f(b)
 	k, err := c.Compile([]client.CompileInstance{{HLO: sums(n), CompilationDevice: c.GetDefaultDevice()}})
 	if err != nil {
 		b.Fatal(err)
@@ -52,10 +53,10 @@ func finish(b *testing.B, c client.Client, k client.Computation, arguments []cli
 }
 
 // BenchmarkExecute is one run of a trivial program, its results closed at once.
-func BenchmarkExecute(b *testing.B) {
+func (f NewClient) BenchmarkExecute(b *testing.B) {
 	for _, n := range []int{1, 40, 400} {
 		b.Run(fmt.Sprintf("arguments=%d", n), func(b *testing.B) {
-			c, k, arguments := benchmarkProgram(b, n)
+			c, k, arguments := f.program(b, n)
 			device, options := c.GetDefaultDevice(), client.ExecuteOptions{ExplodeTuple: true}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -73,8 +74,8 @@ func BenchmarkExecute(b *testing.B) {
 }
 
 // BenchmarkReadReady is what a read by address of a value that is ready costs.
-func BenchmarkReadReady(b *testing.B) {
-	c, k, arguments := benchmarkProgram(b, 1)
+func (f NewClient) BenchmarkReadReady(b *testing.B) {
+	c, k, arguments := f.program(b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if !c.IsReady(arguments[0]) {
@@ -90,8 +91,8 @@ func BenchmarkReadReady(b *testing.B) {
 }
 
 // BenchmarkTransferToDevice is a small upload, closed at once.
-func BenchmarkTransferToDevice(b *testing.B) {
-	c, k, arguments := benchmarkProgram(b, 1)
+func (f NewClient) BenchmarkTransferToDevice(b *testing.B) {
+	c, k, arguments := f.program(b, 1)
 	source := []client.TensorSource{{Shape: shape.Make(dtype.F32, 4), Device: c.GetDefaultDevice(), Bytes: make([]byte, 16)}}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -105,8 +106,8 @@ func BenchmarkTransferToDevice(b *testing.B) {
 }
 
 // BenchmarkTransferFromDevice is a small download of a value that is ready.
-func BenchmarkTransferFromDevice(b *testing.B) {
-	c, k, arguments := benchmarkProgram(b, 1)
+func (f NewClient) BenchmarkTransferFromDevice(b *testing.B) {
+	c, k, arguments := f.program(b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := c.TransferFromDevice(arguments); err != nil {
