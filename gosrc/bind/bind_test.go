@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"os/exec"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
 	"xla_go/gosrc/client/current"
+	"xla_go/gosrc/client/ifrtclient"
 	"xla_go/gosrc/env"
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/status"
@@ -104,6 +106,30 @@ func TestCompileUploadExecuteRead(t *testing.T) {
 	}
 	if _, err := Execute(computation, "", ""); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("Execute of a closed computation: %v, want InvalidArgument", err)
+	}
+}
+
+// The same over the other client, in a process of its own since the first client stays for a process's life.
+func TestIFRT(t *testing.T) {
+	if env.Bool("XLA_USE_IFRT", false) {
+		t.Skip("this is the other process")
+	}
+	child := exec.Command(os.Args[0], "-test.v", "-test.run=^(TestCompileUploadExecuteRead|TestWaitDeviceOps|TestDevices|TestClientIsTheOneAskedFor)$")
+	child.Env = append(os.Environ(), "XLA_USE_IFRT=1")
+	output, err := child.CombinedOutput()
+	if err != nil || os.Getenv("XLA_GO_TEST_PLUGIN") != "" && strings.Count(string(output), "--- PASS") != 4 {
+		t.Errorf("%v:\n%s", err, output)
+	}
+}
+
+func TestClientIsTheOneAskedFor(t *testing.T) {
+	start(t)
+	c, err := current.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ifrt := c.(*ifrtclient.Client); ifrt != env.Bool("XLA_USE_IFRT", false) {
+		t.Errorf("XLA_USE_IFRT=%q gives %T", os.Getenv("XLA_USE_IFRT"), c)
 	}
 }
 

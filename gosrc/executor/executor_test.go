@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"xla_go/gosrc/client"
-	"xla_go/gosrc/client/pjrtclient"
+	"xla_go/gosrc/client/selection"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/executor"
 	"xla_go/gosrc/hlo"
@@ -36,13 +36,13 @@ type fixture struct {
 	device *executor.Device
 }
 
-// start makes a core over the real plugin. When the test ends nothing may be left.
+// start makes a core over the real plugin, with either client (XLA_USE_IFRT). When the test ends nothing may be left.
 func start(t *testing.T) *fixture {
 	path := os.Getenv("XLA_GO_TEST_PLUGIN")
 	if path == "" {
 		t.Fatal("XLA_GO_TEST_PLUGIN is not set: expected the path of a CPU plugin (make test-go sets it)")
 	}
-	c, err := pjrtclient.New(pjrtclient.Options{PluginPath: path})
+	c, err := selection.New(selection.Options{PluginPath: path})
 	if err != nil {
 		t.Fatal(err)
 	}
