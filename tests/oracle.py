@@ -74,8 +74,12 @@ def check(function: Callable[..., Any], *arguments: Any, tolerance: tuple[float,
     assert not fallbacks, f"ran on the CPU: {fallbacks}"
 
 
+# Errors have the words of this release, whichever torch is installed.
+NEWEST = tuple(int(n) for n in torch.__version__.split(".")[:2]) >= (2, 15)
+
+
 def check_error(function: Callable[..., Any], *arguments: Any) -> None:
-    """function(*arguments) raises the same exception with the same words as on the CPU."""
+    """function(*arguments) raises the same exception as on the CPU, with the same words where torch is the newest."""
     try:
         function(*arguments)
     except Exception as error:
@@ -93,4 +97,4 @@ def check_error(function: Callable[..., Any], *arguments: Any) -> None:
     first = str(want).split("\n")[0]
     # Our class for an error from torch's own wording derives from torch's class.
     assert isinstance(got, type(want)), f"expected {want!r}, got {got!r}"
-    assert first in str(got), f"expected {first!r}, got {str(got)!r}"
+    assert first in str(got) or not NEWEST, f"expected {first!r}, got {str(got)!r}"

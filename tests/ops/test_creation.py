@@ -31,6 +31,8 @@ def test_arange(ends, dtype):
 @pytest.mark.parametrize("dtype", [None, torch.float32, torch.float64, torch.int64])
 @pytest.mark.parametrize("ends", [(0, 1, 0.1), (0.5, 5, 0.7), (5.0,), (-1.5, 3), (10, 0, -0.3), (2**24, 2**24 + 5)])
 def test_arange_of_floats(ends, dtype):
+    if dtype == torch.int64 and any(e % 1 for e in ends) and torch.__version__.startswith("2.9"):
+        pytest.skip("torch 2.9's CPU kernel counts in integers: it has another length, or divides by a step of 0 and ends the process")
     # Here each element is rounded once; torch's vector loop adds up a few steps.
     compare(lambda device: torch.arange(*ends, dtype=dtype, device=device), (2e-15, 0) if dtype == torch.float64 else (2e-7, 0))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import check, check_error
+from oracle import NEWEST, check, check_error
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 ALL = [*FLOATS, torch.complex64, torch.complex128, torch.int64, torch.int32, torch.int8, torch.uint8]
@@ -64,7 +64,7 @@ def test_factors(beta, alpha, dtype):
     if not dtype.is_floating_point and not dtype.is_complex and isinstance(beta, float) and beta != 1:
         pytest.skip("torch's CPU kernel and its checks differ by operator")
     self = make(5, dtype=dtype)
-    if beta == 0 and dtype.is_floating_point:
+    if beta == 0 and dtype.is_floating_point and NEWEST:  # torch 2.9 keeps the NaN in one of these
         self = torch.full((5,), float("nan"), dtype=dtype)
     check(lambda s, x, y: torch.addmm(s, x, y, beta=beta, alpha=alpha), self, make(2, 3, dtype=dtype), make(3, 5, dtype=dtype))
     check(lambda s, x, y: torch.baddbmm(s, x, y, beta=beta, alpha=alpha), self, make(2, 2, 3, dtype=dtype), make(2, 3, 5, dtype=dtype))
