@@ -129,17 +129,33 @@ func argument(a *ops.Argument, c *C.xla_go_argument) error {
 	if tag == ops.TagTensor {
 		return tensorArgument(a, &c.tensor)
 	}
-	*a = ops.Argument{Tag: tag, Int: int64(c.i), Float: float64(c.d), Imag: float64(c.imag), Integral: c.integral != 0}
+	// The adapter's records are reused: a field that this kind of argument does not set holds what an
+	// earlier call left there, and is not looked at.
+	*a = ops.Argument{Tag: tag}
 	switch tag {
+	case ops.TagInt, ops.TagBool, ops.TagDevice:
+		a.Int, a.Float = int64(c.i), float64(c.i)
+	case ops.TagDouble:
+		a.Float = float64(c.d)
+	case ops.TagComplex:
+		a.Float, a.Imag = float64(c.d), float64(c.imag)
 	case ops.TagCPUScalar:
+		if a.Integral = c.integral != 0; a.Integral {
+			a.Int, a.Float = int64(c.i), float64(c.i)
+		} else {
+			a.Float = float64(c.d)
+		}
 		a.Wrapped = c.wrapped_number != 0
 		if a.Dtype = dtype.FromTorch(int32(c.dtype)); a.Dtype == dtype.Invalid {
 			return status.Torchf(status.TypeError, "expected a dtype that XLA has, got a CPU scalar of ScalarType %d", int32(c.dtype))
 		}
+		if a.Dtype.IsComplex() {
+			a.Imag = float64(c.imag)
+		}
 	case ops.TagIntList, ops.TagBoolList:
 		a.Ints = ints(c.ints, c.count)
 	case ops.TagScalarList, ops.TagDoubleList:
-		if c.ints != nil {
+		if a.Integral = tag == ops.TagScalarList && c.integral != 0; a.Integral {
 			a.Ints = ints(c.ints, c.count)
 		}
 		if c.count > 0 {
