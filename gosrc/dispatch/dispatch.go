@@ -14,6 +14,7 @@ import "C"
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -230,19 +231,10 @@ func writeSelf() error {
 	if !ops.CanCast(value.Dtype, self.Dtype) {
 		return ops.Errorf("result type %s can't be cast to the desired output type %s", ops.TorchClass(value.Dtype), ops.TorchClass(self.Dtype))
 	}
-	if len(value.Dims) != len(self.View.Sizes) || !equal(value.Dims, self.View.Sizes) {
+	if !slices.Equal(value.Dims, self.View.Sizes) {
 		return ops.Errorf("output with shape %s doesn't match the broadcast shape %s", bracketed(self.View.Sizes), bracketed(value.Dims))
 	}
 	return space.Write(&self.View, value)
-}
-
-func equal(a, b []int64) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func bracketed(dims []int64) string {

@@ -41,7 +41,7 @@ func variableUpdate(n *ir.Node) bool {
 }
 
 func isSliced(base *ir.Node, sizes, strides []int64, offset int64) bool {
-	if product(sizes) == 0 {
+	if shape.Product(sizes) == 0 {
 		return false
 	}
 	p := planView(base.NumElements(), sizes, strides, offset)
@@ -69,7 +69,7 @@ func (p *viewPlan) starts(b *hlo.Builder, offset hlo.Value, isParameter bool) []
 
 // flat gives x as one dimension, padded with zeros to length.
 func flat(b *hlo.Builder, x hlo.Value, length int64) hlo.Value {
-	n := product(x.Dims())
+	n := shape.Product(x.Dims())
 	if length == n {
 		return b.Reshape(x, []int64{n})
 	}
@@ -78,7 +78,7 @@ func flat(b *hlo.Builder, x hlo.Value, length int64) hlo.Value {
 
 // shaped gives x in the plan's factors; a reshape alone where nothing is padded.
 func (p *viewPlan) shaped(b *hlo.Builder, x hlo.Value) hlo.Value {
-	if p.padded == product(x.Dims()) {
+	if p.padded == shape.Product(x.Dims()) {
 		return b.Reshape(x, p.factors)
 	}
 	return b.Reshape(flat(b, x, p.padded), p.factors)
@@ -87,8 +87,8 @@ func (p *viewPlan) shaped(b *hlo.Builder, x hlo.Value) hlo.Value {
 func lowerView(l *ir.Lowering) hlo.Value {
 	b, base := l.B, l.In(0)
 	offset, strides := l.Int(), l.Ints()
-	n := product(base.Dims())
-	if product(l.Dims) == 0 {
+	n := shape.Product(base.Dims())
+	if shape.Product(l.Dims) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
 	p := planView(n, l.Dims, strides, offset)
@@ -124,10 +124,10 @@ func lowerView(l *ir.Lowering) hlo.Value {
 func lowerViewUpdate(l *ir.Lowering) hlo.Value {
 	b, base, value := l.B, l.In(0), l.In(1)
 	offset, sizes, strides := l.Int(), l.Ints(), l.Ints()
-	n := product(l.Dims)
+	n := shape.Product(l.Dims)
 	p := planView(n, sizes, strides, offset)
 	if !p.ok {
-		count := product(sizes)
+		count := shape.Product(sizes)
 		updated := b.Scatter([]hlo.Value{flat(b, base, n)}, positions(b, sizes, strides, offset, n), []hlo.Value{b.Reshape(value, []int64{count})}, hlo.ScatterDims{
 			InsertedWindowDims: []int64{0}, ScatterDimsToOperandDims: []int64{0}, IndexVectorDim: 1,
 		}, replace(b, l.Dtype))
@@ -168,7 +168,7 @@ func positions(b *hlo.Builder, sizes, strides []int64, offset, n int64) hlo.Valu
 			index = b.Binary(hlo.Add, index, step)
 		}
 	}
-	return b.Reshape(index, []int64{product(sizes), 1})
+	return b.Reshape(index, []int64{shape.Product(sizes), 1})
 }
 
 // replace is the scatter computation that takes the update.
@@ -189,7 +189,7 @@ func lowerConj(l *ir.Lowering) hlo.Value {
 
 func lowerResize(l *ir.Lowering) hlo.Value {
 	b := l.B
-	n := product(l.In(0).Dims())
+	n := shape.Product(l.In(0).Dims())
 	if l.Dims[0] >= n {
 		return flat(b, l.In(0), l.Dims[0])
 	}
@@ -200,7 +200,7 @@ func lowerResize(l *ir.Lowering) hlo.Value {
 // are no operands of a bitcast in XLA and go through u8 and their parts.
 func lowerReinterpret(l *ir.Lowering) hlo.Value {
 	b, x := l.B, l.In(0)
-	x = b.Reshape(x, []int64{product(x.Dims())})
+	x = b.Reshape(x, []int64{shape.Product(x.Dims())})
 	switch from := x.Dtype(); {
 	case from == dtype.Bool:
 		x = b.Convert(x, dtype.U8)

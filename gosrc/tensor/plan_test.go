@@ -2,16 +2,18 @@ package tensor
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"xla_go/gosrc/shape"
 )
 
 // apply carries a plan out on the numbers 0..n-1 and gives the view's elements in row-major order,
 // as the lowering does with HLO.
 func apply(p viewPlan, n int64, sizes []int64) []int64 {
-	k := len(p.kept)
 	var out []int64
 	index := make([]int64, len(sizes))
-	for c := product(sizes); c > 0; c-- {
+	for c := shape.Product(sizes); c > 0; c-- {
 		place := make([]int64, len(p.factors))
 		copy(place, p.start)
 		for i, dim := range p.kept {
@@ -29,14 +31,13 @@ func apply(p viewPlan, n int64, sizes []int64) []int64 {
 			index[d] = 0
 		}
 	}
-	_ = k
 	return out
 }
 
 func want(sizes, strides []int64, offset int64) []int64 {
 	var out []int64
 	index := make([]int64, len(sizes))
-	for c := product(sizes); c > 0; c-- {
+	for c := shape.Product(sizes); c > 0; c-- {
 		at := offset
 		for d := range sizes {
 			at += index[d] * strides[d]
@@ -52,8 +53,6 @@ func want(sizes, strides []int64, offset int64) []int64 {
 	return out
 }
 
-func same(a, b []int64) bool { return sameDims(a, b) }
-
 // TestPlanReadsTheRightElements makes random views by torch's own view operations (slice with
 // step, transpose, expand, select, unsqueeze) and compares the plan with the strides' meaning.
 func TestPlanReadsTheRightElements(t *testing.T) {
@@ -64,7 +63,7 @@ func TestPlanReadsTheRightElements(t *testing.T) {
 		for i := random.IntN(4); i >= 0; i-- {
 			sizes = append(sizes, 1+random.Int64N(5))
 		}
-		n := product(sizes)
+		n := shape.Product(sizes)
 		strides := make([]int64, len(sizes))
 		acc := int64(1)
 		for i := len(sizes) - 1; i >= 0; i-- {
@@ -98,10 +97,10 @@ func TestPlanReadsTheRightElements(t *testing.T) {
 			continue
 		}
 		planned++
-		if got, right := apply(p, n, sizes), want(sizes, strides, offset); !same(got, right) {
+		if got, right := apply(p, n, sizes), want(sizes, strides, offset); !slices.Equal(got, right) {
 			t.Fatalf("storage %d sizes %v strides %v offset %d: plan %+v reads %v, want %v", n, sizes, strides, offset, p, got, right)
 		}
-		if product(p.factors) != p.padded || p.padded < n {
+		if shape.Product(p.factors) != p.padded || p.padded < n {
 			t.Fatalf("plan %+v does not cover a storage of %d", p, n)
 		}
 	}
@@ -121,7 +120,7 @@ func TestOverlappingViewsHaveNoPlan(t *testing.T) {
 		{10, []int64{3, 4}, []int64{2, 1}, 0},
 	} {
 		p := planView(c.n, c.sizes, c.strides, c.offset)
-		if p.ok && !same(apply(p, c.n, c.sizes), want(c.sizes, c.strides, c.offset)) {
+		if p.ok && !slices.Equal(apply(p, c.n, c.sizes), want(c.sizes, c.strides, c.offset)) {
 			t.Errorf("sizes %v strides %v: wrong plan %+v", c.sizes, c.strides, p)
 		}
 	}

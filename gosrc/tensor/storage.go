@@ -6,10 +6,13 @@
 package tensor
 
 import (
+	"slices"
+
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/executor"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/ops"
+	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
 
@@ -118,7 +121,7 @@ func (s *Space) unary(kind ir.Kind, operand *ir.Node) *ir.Node {
 // shape where the view is all of it.
 func (s *Space) undefined(storage *Storage, v *ops.View) *ir.Node {
 	n := s.Core.Graph.New(kindZeros, v.Dtype, []int64{elements(storage.ByteSize, v.Dtype)})
-	if v.Offset == 0 && isContiguous(v.Sizes, v.Strides) && product(v.Sizes) == n.Dims[0] {
+	if v.Offset == 0 && isContiguous(v.Sizes, v.Strides) && shape.Product(v.Sizes) == n.Dims[0] {
 		n.Dims = append(n.Dims[:0], v.Sizes...)
 	}
 	storage.Set(n)
@@ -152,13 +155,13 @@ func (s *Space) Write(v *ops.View, value *ir.Node) error {
 	if v.Conj {
 		value = s.unary(kindConj, s.cast(value, v.Dtype))
 	}
-	if !sameDims(value.Dims, v.Sizes) {
+	if !slices.Equal(value.Dims, v.Sizes) {
 		n := s.Core.Graph.New(kindBroadcast, value.Dtype, v.Sizes)
 		n.AddOperand(value)
 		value = n
 	}
 	value = s.cast(value, v.Dtype)
-	count := product(v.Sizes)
+	count := shape.Product(v.Sizes)
 	if count == 0 {
 		return nil
 	}
@@ -241,14 +244,6 @@ func isContiguous(sizes, strides []int64) bool {
 	return true
 }
 
-func product(dims []int64) int64 {
-	n := int64(1)
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
-
 // extent gives the number of elements from a view's first to its last, both counted.
 func extent(sizes, strides []int64) int64 {
 	last := int64(0)
@@ -259,16 +254,4 @@ func extent(sizes, strides []int64) int64 {
 		last += (size - 1) * strides[i]
 	}
 	return last + 1
-}
-
-func sameDims(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
