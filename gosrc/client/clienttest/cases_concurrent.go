@@ -2,7 +2,6 @@ package clienttest
 
 import (
 	"sync"
-	"testing"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/status"
@@ -10,7 +9,7 @@ import (
 
 // closedWhileUsed closes data while others execute with, read, lend and wait for it. Each use
 // either works with the right value or says that the data has been closed.
-func closedWhileUsed(t *testing.T, c client.Client) {
+func closedWhileUsed(t *T, c client.Client) {
 	k := compile(t, c, addProgram(f32(2)))
 	defer k.Close()
 	for range 50 {

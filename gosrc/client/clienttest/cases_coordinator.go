@@ -1,15 +1,13 @@
 package clienttest
 
 import (
-	"testing"
-
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/status"
 )
 
 // coordinates joins a job of one process, once. That several processes find each other is tested with the
 // coordinator itself.
-func coordinates(t *testing.T, c client.Client) {
+func coordinates(t *T, c client.Client) {
 	if c.CoordinatorInitialized() {
 		t.Error("a coordinator before InitializeCoordinator")
 	}

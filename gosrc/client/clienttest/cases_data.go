@@ -3,7 +3,6 @@ package clienttest
 import (
 	"bytes"
 	"runtime"
-	"testing"
 	"time"
 
 	"xla_go/gosrc/client"
@@ -12,7 +11,7 @@ import (
 	"xla_go/gosrc/status"
 )
 
-func topology(t *testing.T, c client.Client) {
+func topology(t *T, c client.Client) {
 	device := c.GetDefaultDevice()
 	if device != c.GetDeviceType()+":0" {
 		t.Errorf("default device %q of type %q", device, c.GetDeviceType())
@@ -62,7 +61,7 @@ func topology(t *testing.T, c client.Client) {
 	}
 }
 
-func placeholder(t *testing.T, c client.Client) {
+func placeholder(t *T, c client.Client) {
 	d := must[client.Data](t)(c.CreateDataPlaceholder(c.GetDefaultDevice(), f32(2), nil))
 	defer d.Close()
 	if d.HasValue() || c.IsReady(d) {
@@ -85,7 +84,7 @@ func placeholder(t *testing.T, c client.Client) {
 	wantCode(t, "placeholder on an unknown device", err, status.InvalidArgument)
 }
 
-func transferRoundTrip(t *testing.T, c client.Client) {
+func transferRoundTrip(t *T, c client.Client) {
 	for _, s := range []shape.Shape{f32(), f32(1), f32(2, 3), f32(0), f32(3, 0, 2), f32(64, 65), f32(300, 401), f32(1, 2, 1, 2, 1, 2)} {
 		want := make([]byte, s.ByteSize())
 		for i := range want {
@@ -102,7 +101,7 @@ func transferRoundTrip(t *testing.T, c client.Client) {
 	}
 }
 
-func transferEveryType(t *testing.T, c client.Client) {
+func transferEveryType(t *T, c client.Client) {
 	for d := dtype.Bool; d <= dtype.F8E4M3FNUZ; d++ {
 		if d.Size() == 0 {
 			continue
@@ -120,7 +119,7 @@ func transferEveryType(t *testing.T, c client.Client) {
 	}
 }
 
-func transferStrided(t *testing.T, c client.Client) {
+func transferStrided(t *T, c client.Client) {
 	source := floats(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	for _, test := range []struct {
 		name    string
@@ -141,7 +140,7 @@ func transferStrided(t *testing.T, c client.Client) {
 	}
 }
 
-func transferBadInput(t *testing.T, c client.Client) {
+func transferBadInput(t *T, c client.Client) {
 	device := c.GetDefaultDevice()
 	released := 0
 	release := func() { released++ }
@@ -168,7 +167,7 @@ func transferBadInput(t *testing.T, c client.Client) {
 	}
 }
 
-func sourceMayChange(t *testing.T, c client.Client) {
+func sourceMayChange(t *T, c client.Client) {
 	for _, n := range []int64{16, 1 << 20} { // small and large take different ways
 		bytes := make([]byte, 4*n)
 		for i := range bytes {
@@ -184,7 +183,7 @@ func sourceMayChange(t *testing.T, c client.Client) {
 	runtime.GC()
 }
 
-func assign(t *testing.T, c client.Client) {
+func assign(t *T, c client.Client) {
 	value := upload(t, c, f32(2), floats(1, 2))
 	d := must[client.Data](t)(c.CreateDataPlaceholder(c.GetDefaultDevice(), f32(2), nil))
 	if err := d.Assign(value); err != nil {
@@ -211,7 +210,7 @@ func assign(t *testing.T, c client.Client) {
 	}
 }
 
-func externalReference(t *testing.T, c client.Client) {
+func externalReference(t *T, c client.Client) {
 	k := compile(t, c, addProgram(f32(2, 2)))
 	defer k.Close()
 	x := upload(t, c, f32(2, 2), floats(1, 2, 3, 4))
@@ -232,7 +231,7 @@ func externalReference(t *testing.T, c client.Client) {
 	}
 }
 
-func referenceKeepsMemory(t *testing.T, c client.Client) {
+func referenceKeepsMemory(t *T, c client.Client) {
 	x := upload(t, c, f32(2), floats(3, 4))
 	r := must[client.ExternalReference](t)(c.AcquireExternalReference(x))
 	x.Close()
@@ -245,7 +244,7 @@ func referenceKeepsMemory(t *testing.T, c client.Client) {
 	r.Release()
 }
 
-func view(t *testing.T, c client.Client) {
+func view(t *T, c client.Client) {
 	x := upload(t, c, f32(2, 2), floats(1, 2, 3, 4))
 	r := must[client.ExternalReference](t)(c.AcquireExternalReference(x))
 	released := make(chan struct{})
@@ -269,7 +268,7 @@ func view(t *testing.T, c client.Client) {
 	wantCode(t, "a view of address 0", err, status.InvalidArgument)
 }
 
-func closed(t *testing.T, c client.Client) {
+func closed(t *T, c client.Client) {
 	x := upload(t, c, f32(1), floats(1))
 	if err := c.Close(); status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("Close with open data: %v, want FailedPrecondition", err)

@@ -1,7 +1,6 @@
 package clienttest
 
 import (
-	"testing"
 	"time"
 
 	"xla_go/gosrc/client"
@@ -10,7 +9,7 @@ import (
 
 // outOfMemory asks for a result of 128 TiB: the run fails, at once or later, and each way to the result
 // gives the plugin's error. The client lives on.
-func outOfMemory(t *testing.T, c client.Client) {
+func outOfMemory(t *T, c client.Client) {
 	p := NewProgram("too_large")
 	x := p.Parameter(f32(), nil)
 	k := compile(t, c, p.Build(p.Op("broadcast", f32(1<<45), x)))

@@ -1,41 +1,12 @@
 package clienttest
 
 import (
-	"testing"
 	"time"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
-
-// RunSharded runs the cases for several devices; the client must have four local ones.
-func RunSharded(t *testing.T, newClient func(t *testing.T) client.Client) {
-	for _, test := range []struct {
-		name string
-		run  func(t *testing.T, c client.Client)
-	}{
-		{"Shards", shards},
-		{"TransferShards", transferShards},
-		{"ShardingsThatReadBack", shardingsThatReadBack},
-		{"Partitioned", partitioned},
-		{"Replicas", replicas},
-		{"OneOfSeveralDevices", oneOfSeveral},
-		{"ShardedBadInput", shardedBadInput},
-		{"Reshard", reshard},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t)
-			if c.GetNumLocalDevices() != 4 {
-				t.Fatalf("expected a client of 4 devices, got %v", c.GetLocalDevices())
-			}
-			test.run(t, c)
-			if err := c.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
-	}
-}
 
 // Shardings over the partitions 0 to 3, as OpSharding protos.
 func replicated() []byte { return varint(nil, 1, 0) }
@@ -51,7 +22,7 @@ func iota(tiles, dims, order []int64) []byte {
 	return packed(packed(packed(varint(nil, 1, 3), 3, tiles), 9, dims), 10, order)
 }
 
-func wrap(t *testing.T, c client.Client, s shape.Shape, sharding []byte, tile shape.Shape, values ...[]float32) client.Data {
+func wrap(t *T, c client.Client, s shape.Shape, sharding []byte, tile shape.Shape, values ...[]float32) client.Data {
 	t.Helper()
 	sources := make([]client.TensorSource, len(values))
 	for i, device := range c.GetLocalDevices() {
@@ -60,7 +31,7 @@ func wrap(t *testing.T, c client.Client, s shape.Shape, sharding []byte, tile sh
 	return must[client.Data](t)(c.TransferShardsToDevice(sources, "SPMD:0", s, &client.Sharding{OpSharding: sharding}))
 }
 
-func transferShards(t *testing.T, c client.Client) {
+func transferShards(t *T, c client.Client) {
 	d := wrap(t, c, f32(4), tiled([]int64{4}, 0, 1, 2, 3), f32(1), []float32{1}, []float32{2}, []float32{3}, []float32{4})
 	defer d.Close()
 	if d.Device() != "SPMD:0" || !d.Shape().Equal(f32(4)) || !d.HasValue() || d.Sharding() == nil || c.GetDataSharding(d) == nil {
@@ -83,7 +54,7 @@ func transferShards(t *testing.T, c client.Client) {
 	wantCode(t, "an address of sharded data", err, status.InvalidArgument, "shards")
 }
 
-func shards(t *testing.T, c client.Client) {
+func shards(t *T, c client.Client) {
 	d := wrap(t, c, f32(8), tiled([]int64{4}, 0, 1, 2, 3), f32(2), []float32{1, 2}, []float32{3, 4}, []float32{5, 6}, []float32{7, 8})
 	parts := must[[]client.Data](t)(c.GetDataShards(d))
 	if len(parts) != 4 || parts[2].Device() != c.GetLocalDevices()[2] || !parts[2].Shape().Equal(f32(2)) {
@@ -112,7 +83,7 @@ func shards(t *testing.T, c client.Client) {
 	single.Close()
 }
 
-func shardingsThatReadBack(t *testing.T, c client.Client) {
+func shardingsThatReadBack(t *T, c client.Client) {
 	quarter := [][]float32{{0}, {1}, {2}, {3}}
 	for _, test := range []struct {
 		name     string
@@ -132,11 +103,9 @@ func shardingsThatReadBack(t *testing.T, c client.Client) {
 		{"padded", f32(6), tiled([]int64{4}, 0, 1, 2, 3), f32(2), [][]float32{{0, 1}, {2, 3}, {4, 5}, {99, 99}}, []float32{0, 1, 2, 3, 4, 5}},
 		{"padded inside a tile", f32(7, 1), tiled([]int64{4, 1}, 0, 1, 2, 3), f32(2, 1), [][]float32{{0, 1}, {2, 3}, {4, 5}, {6, 99}}, []float32{0, 1, 2, 3, 4, 5, 6}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			d := wrap(t, c, test.shape, test.sharding, test.tile, test.shards...)
-			defer d.Close()
-			wantFloats(t, "the whole", read(t, c, d), test.want...)
-		})
+		d := wrap(t, c, test.shape, test.sharding, test.tile, test.shards...)
+		wantFloats(t, test.name, read(t, c, d), test.want...)
+		d.Close()
 	}
 	manual := wrap(t, c, f32(1), varint(nil, 1, 4), f32(1), quarter...)
 	_, err := c.TransferFromDevice([]client.Data{manual})
@@ -144,7 +113,7 @@ func shardingsThatReadBack(t *testing.T, c client.Client) {
 	manual.Close()
 }
 
-func partitioned(t *testing.T, c client.Client) {
+func partitioned(t *T, c client.Client) {
 	p := NewProgram("partitioned")
 	rows := tiled([]int64{4, 1}, 0, 1, 2, 3)
 	x := p.Parameter(f32(8, 2), rows)
@@ -185,7 +154,7 @@ func partitioned(t *testing.T, c client.Client) {
 }
 
 // replicas runs one program on all devices, each with its own values.
-func replicas(t *testing.T, c client.Client) {
+func replicas(t *T, c client.Client) {
 	devices := c.GetLocalDevices()
 	k := must[[]client.Computation](t)(c.Compile([]client.CompileInstance{{HLO: addProgram(f32(1)), CompilationDevice: devices[0], Devices: devices}}))[0]
 	defer k.Close()
@@ -206,7 +175,7 @@ func replicas(t *testing.T, c client.Client) {
 }
 
 // oneOfSeveral compiles for and runs on a device that is not the first.
-func oneOfSeveral(t *testing.T, c client.Client) {
+func oneOfSeveral(t *T, c client.Client) {
 	devices := c.GetLocalDevices()
 	k := must[[]client.Computation](t)(c.Compile([]client.CompileInstance{{HLO: addProgram(f32(1)), CompilationDevice: devices[3], Devices: devices[3:]}}))[0]
 	defer k.Close()
@@ -230,7 +199,7 @@ func oneOfSeveral(t *testing.T, c client.Client) {
 	closeAll(append(out, first, there, same)...)
 }
 
-func shardedBadInput(t *testing.T, c client.Client) {
+func shardedBadInput(t *T, c client.Client) {
 	sharding := &client.Sharding{OpSharding: replicated()}
 	single := upload(t, c, f32(1), floats(1))
 	defer single.Close()
@@ -260,7 +229,7 @@ func shardedBadInput(t *testing.T, c client.Client) {
 	}
 }
 
-func reshard(t *testing.T, c client.Client) {
+func reshard(t *T, c client.Client) {
 	same := []float32{1}
 	d := wrap(t, c, f32(1), replicated(), f32(1), same, same, same, same)
 	defer d.Close()

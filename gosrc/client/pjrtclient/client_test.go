@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"xla_go/gosrc/client"
-	"xla_go/gosrc/client/clienttest"
 	"xla_go/gosrc/client/internal/plugintest"
 	"xla_go/gosrc/client/pjrtclient"
 )
@@ -14,19 +13,13 @@ func newClient(t testing.TB, options map[string]any) client.Client {
 	return plugintest.NewClient(t, pjrtclient.New, options)
 }
 
-func TestConformance(t *testing.T) {
-	clienttest.RunAll(t, func(t *testing.T) client.Client { return newClient(t, plugintest.OneDevice) })
+func TestConformance(t *testing.T) { plugintest.Conformance(t, plugintest.OnCPU(t, "pjrt")) }
+
+func TestConformanceOnTestPlugin(t *testing.T) {
+	plugintest.Conformance(t, plugintest.OnTestPlugin(t, "pjrt"))
 }
 
-func TestShardedConformance(t *testing.T) {
-	clienttest.RunSharded(t, func(t *testing.T) client.Client { return newClient(t, plugintest.FourDevices) })
-}
-
-func TestFaults(t *testing.T) {
-	clienttest.RunFaults(t, plugintest.Faults(pjrtclient.New))
-}
-
-var ofOneDevice clienttest.NewClient = func(t testing.TB) client.Client { return newClient(t, plugintest.OneDevice) }
+var ofOneDevice plugintest.Benchmark = func(t testing.TB) client.Client { return newClient(t, plugintest.OneDevice) }
 
 func BenchmarkExecute(b *testing.B)            { ofOneDevice.BenchmarkExecute(b) }
 func BenchmarkReadReady(b *testing.B)          { ofOneDevice.BenchmarkReadReady(b) }

@@ -1,5 +1,5 @@
 // Package plugintest makes clients for tests, over the CPU plugin and over the plugin that fails on demand,
-// and checks what they leave behind.
+// runs the conformance suite as Go tests, and checks what they leave behind.
 package plugintest
 
 import (
@@ -10,7 +10,6 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/clienttest"
 	"xla_go/gosrc/client/internal/platform"
-	"xla_go/pjrt"
 	"xla_go/pjrt/testplugin"
 )
 
@@ -36,12 +35,7 @@ func CPU(t testing.TB) string {
 // NewClient makes a client of the CPU plugin, which the test closes. Nothing of it may be alive afterwards.
 func NewClient(t testing.TB, construct Construct, options map[string]any) client.Client {
 	t.Helper()
-	return build(t, construct, platform.Options{PluginPath: CPU(t), CreateOptions: options})
-}
-
-func build(t testing.TB, construct Construct, options platform.Options) client.Client {
-	t.Helper()
-	c, err := construct(options)
+	c, err := construct(platform.Options{PluginPath: CPU(t), CreateOptions: options})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,16 +43,49 @@ func build(t testing.TB, construct Construct, options platform.Options) client.C
 	return c
 }
 
-// Faults makes clients of the plugin that fails on demand.
-func Faults(construct Construct) clienttest.FaultClient {
-	return clienttest.FaultClient{Address: testplugin.Address, New: func(t *testing.T, options map[string]any) client.Client {
-		t.Helper()
-		return build(t, construct, platform.Options{PluginPath: testplugin.Build(t), CreateOptions: options})
-	}}
+// OnCPU is the CPU plugin as what the conformance suite runs on, with the client of that kind.
+func OnCPU(t testing.TB, kind string) *clienttest.Subject { return subject(t, kind, CPU(t)) }
+
+// OnTestPlugin is the same of the plugin that fails on demand, in a library of its own.
+func OnTestPlugin(t testing.TB, kind string) *clienttest.Subject {
+	return subject(t, kind, testplugin.Build(t))
+}
+
+func subject(t testing.TB, kind, path string) *clienttest.Subject {
+	t.Helper()
+	s, err := clienttest.NewSubject(kind, path, 4, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Conformance runs the cases of the suite as subtests; of the plugin that fails on demand those that need it.
+func Conformance(t *testing.T, s *clienttest.Subject) {
+	for _, c := range clienttest.Cases() {
+		if c.Faults != s.Faults {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			switch result := c.RunOn(s); result.Outcome {
+			case clienttest.Pass:
+			case clienttest.Unsupported, clienttest.Skip:
+				t.Skipf("%s: %s", result.Outcome, result.Text)
+			default:
+				t.Error(result.Text)
+			}
+		})
+	}
+	WantNothingAlive(t)
 }
 
 func alive() bool {
-	return pjrt.LiveBuffers() != 0 || pjrt.LiveExecutables() != 0 || pjrt.LiveEvents() != 0 || pjrt.LiveErrors() != 0
+	for _, n := range platform.Alive() {
+		if n != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // WantNothingAlive checks that everything of the plugin was freed. The plugin's threads free what runs leave
@@ -69,6 +96,6 @@ func WantNothingAlive(t testing.TB) {
 		time.Sleep(time.Millisecond)
 	}
 	if alive() {
-		t.Errorf("still alive: %d buffers, %d executables, %d events, %d errors", pjrt.LiveBuffers(), pjrt.LiveExecutables(), pjrt.LiveEvents(), pjrt.LiveErrors())
+		t.Errorf("still alive: %v", platform.Alive())
 	}
 }

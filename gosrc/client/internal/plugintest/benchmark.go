@@ -1,17 +1,18 @@
-package clienttest
+package plugintest
 
 import (
 	"fmt"
 	"testing"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/client/clienttest"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
 )
 
 // sums is a program of n parameters whose results are each the parameter twice.
 func sums(n int) []byte {
-	p := NewProgram(fmt.Sprintf("sums_%d", n))
+	p := clienttest.NewProgram(fmt.Sprintf("sums_%d", n))
 	s := shape.Make(dtype.F32, 4)
 	results := make([]int64, n)
 	for i := range results {
@@ -21,10 +22,10 @@ func sums(n int) []byte {
 	return p.Build(results...)
 }
 
-// NewClient makes a client of one device, which the benchmark closes.
-type NewClient func(t testing.TB) client.Client
+// Benchmark makes the client of one device that a benchmark runs on and closes.
+type Benchmark func(t testing.TB) client.Client
 
-func (f NewClient) program(b *testing.B, n int) (client.Client, client.Computation, []client.Data) {
+func (f Benchmark) program(b *testing.B, n int) (client.Client, client.Computation, []client.Data) {
 	c := f(b)
 	k, err := c.Compile([]client.CompileInstance{{HLO: sums(n), CompilationDevice: c.GetDefaultDevice()}})
 	if err != nil {
@@ -53,7 +54,7 @@ func finish(b *testing.B, c client.Client, k client.Computation, arguments []cli
 }
 
 // BenchmarkExecute is one run of a trivial program, its results closed at once.
-func (f NewClient) BenchmarkExecute(b *testing.B) {
+func (f Benchmark) BenchmarkExecute(b *testing.B) {
 	for _, n := range []int{1, 40, 400} {
 		b.Run(fmt.Sprintf("arguments=%d", n), func(b *testing.B) {
 			c, k, arguments := f.program(b, n)
@@ -74,7 +75,7 @@ func (f NewClient) BenchmarkExecute(b *testing.B) {
 }
 
 // BenchmarkReadReady is what a read by address of a value that is ready costs.
-func (f NewClient) BenchmarkReadReady(b *testing.B) {
+func (f Benchmark) BenchmarkReadReady(b *testing.B) {
 	c, k, arguments := f.program(b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -91,7 +92,7 @@ func (f NewClient) BenchmarkReadReady(b *testing.B) {
 }
 
 // BenchmarkTransferToDevice is a small upload, closed at once.
-func (f NewClient) BenchmarkTransferToDevice(b *testing.B) {
+func (f Benchmark) BenchmarkTransferToDevice(b *testing.B) {
 	c, k, arguments := f.program(b, 1)
 	source := []client.TensorSource{{Shape: shape.Make(dtype.F32, 4), Device: c.GetDefaultDevice(), Bytes: make([]byte, 16)}}
 	b.ReportAllocs()
@@ -106,7 +107,7 @@ func (f NewClient) BenchmarkTransferToDevice(b *testing.B) {
 }
 
 // BenchmarkTransferFromDevice is a small download of a value that is ready.
-func (f NewClient) BenchmarkTransferFromDevice(b *testing.B) {
+func (f Benchmark) BenchmarkTransferFromDevice(b *testing.B) {
 	c, k, arguments := f.program(b, 1)
 	b.ReportAllocs()
 	for b.Loop() {

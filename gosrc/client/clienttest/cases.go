@@ -1,0 +1,136 @@
+package clienttest
+
+import (
+	"time"
+
+	"xla_go/gosrc/client"
+)
+
+// Case is one case of the suite.
+type Case struct {
+	Name string
+	// Several: it needs more than one local device.
+	Several bool
+	// Faults: it needs the test plugin, which fails and delays on demand.
+	Faults bool
+	run    func(t *T)
+}
+
+// Result is how a case ended.
+type Result struct {
+	Case    string  `json:"case"`
+	Outcome Outcome `json:"outcome"`
+	// Text is what was found, why the case does not apply, or the plugin's word for what it lacks.
+	Text    string  `json:"text"`
+	Seconds float64 `json:"seconds"`
+	// Methods are those of the contract that were called.
+	Methods map[string]bool `json:"-"`
+}
+
+// Cases gives all cases.
+func Cases() []Case {
+	return []Case{
+		one("Topology", topology),
+		one("Placeholder", placeholder),
+		one("TransferRoundTrip", transferRoundTrip),
+		one("TransferEveryType", transferEveryType),
+		one("TransferStrided", transferStrided),
+		one("TransferBadInput", transferBadInput),
+		one("SourceMayChangeAfterRelease", sourceMayChange),
+		one("Execute", execute),
+		one("ExecuteBadInput", executeBadInput),
+		one("ExecuteManyArguments", executeMany),
+		one("AssignSharesMemory", assign),
+		one("Donation", donation),
+		one("NonDonatable", nonDonatable),
+		one("LentValueIsNotConsumed", lentValue),
+		one("OnReadyCallback", onReady),
+		one("ExternalReference", externalReference),
+		one("ExternalReferenceKeepsMemory", referenceKeepsMemory),
+		one("ViewOfExternalMemory", view),
+		one("Serialization", serialization),
+		one("CompileErrors", compileErrors),
+		one("MLIR", mlir),
+		one("OptimizedHLO", optimized),
+		one("EnvironmentHash", environmentHash),
+		one("NaNIsKept", nanIsKept),
+		one("Coordinator", coordinates),
+		one("OutOfMemory", outOfMemory),
+		one("ClosedWhileUsed", closedWhileUsed),
+		one("Closed", closed),
+
+		several("Shards", shards),
+		several("TransferShards", transferShards),
+		several("ShardingsThatReadBack", shardingsThatReadBack),
+		several("Partitioned", partitioned),
+		several("Replicas", replicas),
+		several("OneOfSeveralDevices", oneOfSeveral),
+		several("ShardedBadInput", shardedBadInput),
+		several("Reshard", reshard),
+
+		faulty("ExecutionDoesNotWait", executionDoesNotWait),
+		faulty("ReadWaits", readWaits),
+		faulty("FailureOfAResultAtOnce", failureAtOnce),
+		faulty("FailureOfAResultLater", failureLater),
+		faulty("FailureOfACall", failureOfACall),
+		faulty("ReleaseOfASourceThatIsReadLater", releaseOfSource),
+		faulty("ReleaseOfASourceThatCannotBeRead", releaseOfFailedSource),
+		faulty("PluginWithoutOptionalFunctions", withoutOptional),
+	}
+}
+
+// one is a case that gets a client of which it uses the first device.
+func one(name string, run func(t *T, c client.Client)) Case {
+	return Case{Name: name, run: func(t *T) { run(t, t.Client(nil)) }}
+}
+
+// several is a case that gets a client of at least two devices, all of them local.
+func several(name string, run func(t *T, c client.Client)) Case {
+	return Case{Name: name, Several: true, run: func(t *T) {
+		c := t.clientOf(t.subject.Several, nil)
+		if n := c.GetNumLocalDevices(); n < 2 || n != c.GetNumDevices() {
+			t.Skip("needs several devices, all of this process; there are", c.GetNumDevices(), "of which this process has", n)
+		}
+		run(t, c)
+	}}
+}
+
+// faulty is a case that makes its clients with options of the test plugin.
+func faulty(name string, run func(t *T)) Case {
+	return Case{Name: name, Faults: true, run: func(t *T) {
+		if !t.subject.Faults {
+			t.Skip("needs the test plugin, which fails and delays on demand")
+		}
+		run(t)
+	}}
+}
+
+// RunOn runs the case with clients of its own. They are closed after it; that must succeed and nothing of them
+// may be left, so a case that leaks fails. BLOCKING.
+func (c Case) RunOn(s *Subject) Result {
+	begin := time.Now()
+	t := &T{subject: s}
+	var before map[string]int64
+	if s.Alive != nil {
+		before = s.Alive()
+	}
+	t.perform(func() { c.run(t) })
+	t.finish()
+	t.perform(t.close)
+	if t.outcome == "" {
+		if more := s.settled(before); more != "" {
+			t.Errorf("still alive after the client was closed: %s", more)
+		}
+	}
+	result := Result{Case: c.Name, Outcome: t.outcome, Seconds: time.Since(begin).Seconds(), Methods: map[string]bool{}}
+	if result.Outcome == "" {
+		result.Outcome = Pass
+	}
+	result.Text = join(t.text)
+	for _, c := range t.clients {
+		for method := range c.called {
+			result.Methods[method] = true
+		}
+	}
+	return result
+}
