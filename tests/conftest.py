@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def pytest_configure(config: pytest.Config) -> None:
     import importlib.util
 
+    # What is compiled here is to be compiled, whatever earlier runs have left on the disk.
+    os.environ["XLA_GO_PERSISTENT_CACHE"] = "0"
+
     spec = importlib.util.find_spec("xla_go")
     if spec is None or spec.origin is None:
         raise pytest.UsageError("xla_go is not installed in this environment: run the tests by `make test-python`")

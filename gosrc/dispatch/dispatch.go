@@ -46,6 +46,9 @@ func Start(c client.Client, options executor.Options) error {
 	return nil
 }
 
+// CacheDirectory gives the directory in which this environment keeps compiled programs, "" for none.
+func CacheDirectory() string { return executor.OptionsFromEnvironment().Cache.Directory }
+
 // Space gives the process's storages, nil before Start.
 func Space() *tensor.Space { return space }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/diskcache"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/status"
@@ -150,24 +151,33 @@ func (c *Core) compile(e *executable, d *Device) {
 		return
 	}
 	program.Donors = e.donors
-	e.computation, e.scalarBytes, e.err = c.build(program, d)
+	e.computation, e.scalarBytes, e.err = c.build(program, d, c.persistence)
 }
 
-// build lowers and compiles a program. BLOCKING.
-func (c *Core) build(program *ir.Program, d *Device) (client.Computation, int, error) {
+// build lowers and compiles a program, or finds it compiled in kept, which may be nil. BLOCKING.
+func (c *Core) build(program *ir.Program, d *Device, kept *persistence) (client.Computation, int, error) {
 	started := time.Now()
 	module, err := program.Lower("step", c.options.TupleThreshold)
 	loweringTime.Observe(time.Since(started))
 	if err != nil {
 		return nil, 0, err
 	}
-	compiled, err := c.client.Compile([]client.CompileInstance{{
+	instance := client.CompileInstance{
 		HLO: module.HLO, Name: "step", CompilationDevice: d.name,
 		Devices: []string{d.name}, ParameterIsTupledArguments: module.TupledArguments,
-	}})
+	}
+	var key diskcache.Key
+	if kept != nil {
+		key = kept.key(&instance)
+		if found := kept.load(key, instance.Devices); found != nil {
+			return found, module.ScalarWords * 4, nil
+		}
+	}
+	compiled, err := c.client.Compile([]client.CompileInstance{instance})
 	if err != nil {
 		return nil, 0, status.Annotate(err, "compile")
 	}
+	kept.store(key, program, compiled[0])
 	if c.options.DumpDirectory != "" {
 		if err := c.dump(module.HLO, compiled[0]); err != nil {
 			compiled[0].Close()

@@ -27,6 +27,8 @@ type Core struct {
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
+	persistence *persistence // nil for none
+
 	released     releaseList
 	releasesLeft atomic.Bool // released has nodes
 }
@@ -73,6 +75,9 @@ func (c *Core) DrainReleases() {
 // NewCore makes the lazy state over a client; one Device per local device of the client.
 func NewCore(c client.Client, options Options) *Core {
 	core := &Core{client: c, options: options}
+	if options.DumpDirectory == "" { // what is to be looked at is compiled
+		core.persistence = newPersistence(c, options.Cache)
+	}
 	for i, name := range c.GetLocalDevices() {
 		d := &Device{core: core, Index: i, name: name}
 		d.queueChanged = sync.NewCond(&d.queueMu)

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"xla_go/gosrc/diskcache"
 	"xla_go/gosrc/env"
 	"xla_go/gosrc/ir"
 )
@@ -21,6 +22,10 @@ type Options struct {
 	// DumpDirectory receives each compiled program as text, before and after XLA's passes, with
 	// counts of its opcodes; "" writes nothing (XLA_GO_DUMP_DIRECTORY).
 	DumpDirectory string
+	// Cache is where compiled programs are kept for other processes; without a directory nowhere
+	// (XLA_PERSISTENT_CACHE_PATH, XLA_PERSISTENT_CACHE_READ_ONLY, XLA_GO_PERSISTENT_CACHE,
+	// XLA_GO_PERSISTENT_CACHE_LIMIT).
+	Cache diskcache.Options
 }
 
 // DefaultOptions are the settings where the environment says nothing else.
@@ -36,5 +41,6 @@ func OptionsFromEnvironment() Options {
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
+	o.Cache = cacheOptions()
 	return o
 }

@@ -1,11 +1,11 @@
-"""`python -m xla_go doctor`."""
+"""`python -m xla_go COMMAND`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from xla_go import __version__, doctor
+from xla_go import __version__, _program_cache, doctor
 
 
 def main() -> int:
@@ -13,7 +13,12 @@ def main() -> int:
     parser.add_argument("--version", action="version", version=f"xla_go {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="say what is installed and found, and test it on the device; status 1 where something fails")
-    parser.parse_args()
+    cache = commands.add_parser("cache", help="the compiled programs that are kept on disk for other processes")
+    cache.add_argument("action", choices=_program_cache.ACTIONS, help="; ".join(f"{name}: {text}" for name, text in _program_cache.ACTIONS.items()))
+    cache.add_argument("--directory", default="", help="where they are; by default where this environment keeps them")
+    arguments = parser.parse_args()
+    if arguments.command == "cache":
+        return _program_cache.main(arguments.action, arguments.directory)
     return doctor.main()
 
 

@@ -5,6 +5,7 @@ Nothing happens at import. The runtime starts at the first device use, when the 
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import logging
@@ -89,8 +90,8 @@ def translate(error: RuntimeError) -> Exception:
 
 
 @contextmanager
-def _quiet_logs() -> Iterator[None]:
-    """Keeps a plugin's informational log off standard error, unless the user has chosen a level.
+def _quiet_logs(level: str) -> Iterator[None]:
+    """Keeps a plugin's log below a level off standard error, unless the user has chosen one.
 
     Plugins read the variable once, when they are loaded.
     """
@@ -98,11 +99,18 @@ def _quiet_logs() -> Iterator[None]:
     if name in os.environ:
         yield
         return
-    os.environ[name] = "1"
+    os.environ[name] = level
     try:
         yield
     finally:
         os.environ.pop(name, None)
+
+
+def _log_level(plugin: _plugins.Plugin) -> str:
+    # XLA:CPU logs two errors of three thousand characters whenever it loads a program that it compiled on the same
+    # machine: it takes tuning flags (prefer-no-gather) for features of the processor, openxla/xla#44565. What it
+    # cannot do comes as an error of the call, and raises.
+    return "3" if plugin.device_type == "CPU" and call("CacheDirectory") else "1"
 
 
 def initialize() -> None:
@@ -123,10 +131,22 @@ def initialize() -> None:
             logger.info("PJRT_DEVICE is not set: using %s (%s, %s)", plugin.device_type or "the plugin's device", plugin.path, plugin.source)
             for note in found.notes:
                 logger.warning("%s; using %s", note, plugin.device_type)
-        with _quiet_logs():
+        with _quiet_logs(_log_level(plugin)):
             call("InitializeClient", plugin.path, plugin.device_type, json.dumps(dict(plugin.options)))
+        atexit.register(_flush_cache)
         _plugin = plugin
         _started = True
+
+
+def _flush_cache() -> None:
+    """At the end of the process: lets the programs compiled last come to the disk, for ten seconds at most."""
+    if not usable():
+        return
+    token = call("CacheFlushBegin")
+    try:
+        call("Wait", token, 10_000)
+    finally:
+        call("EndWait", token)
 
 
 def started() -> bool:

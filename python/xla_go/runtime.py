@@ -20,6 +20,7 @@ __all__ = [
     "global_runtime_device_attributes",
     "global_runtime_device_count",
     "host_index",
+    "initialize_cache",
     "is_bf16_supported",
     "is_spmd",
     "local_device_count",
@@ -71,6 +72,17 @@ def set_device_type(pjrt_device: str) -> None:
     if _runtime.started():
         raise RuntimeError(f"set_device_type(): expected to be called before the first device use, got {pjrt_device!r} after it")
     os.environ["PJRT_DEVICE"] = pjrt_device
+
+
+def initialize_cache(path: str, readonly: bool = False) -> None:
+    """Keeps compiled programs in a directory, for processes to come; `readonly` only uses those that are there.
+
+    Without it they are kept in the user's cache directory (see docs/environment.md). Raises RuntimeError once the
+    runtime has started.
+    """
+    if _runtime.started():
+        raise RuntimeError(f"initialize_cache(): expected to be called before the first device use, got {path!r} after it")
+    os.environ.update(XLA_PERSISTENT_CACHE_PATH=os.fspath(path), XLA_PERSISTENT_CACHE_READ_ONLY=str(int(readonly)), XLA_GO_PERSISTENT_CACHE="1")
 
 
 def platform_version() -> str:
