@@ -11,6 +11,7 @@
 package client
 
 import (
+	"xla_go/gosrc/coordinator"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
@@ -225,8 +226,17 @@ type Client interface {
 	// GetMemoryInfo gives a device's memory; Unimplemented where the plugin counts none.
 	GetMemoryInfo(device string) (MemoryInfo, error)
 
+	// InitializeCoordinator joins the job of worldSize processes whose rank 0 listens on address and
+	// port; FailedPrecondition the second time. BLOCKING until rank 0 answers.
 	InitializeCoordinator(rank, worldSize int, address, port string) error
 	CoordinatorInitialized() bool
+	// GetCoordinator gives the client's coordinator, which closes with the client if
+	// InitializeCoordinator made it; FailedPrecondition where there is none. Not blocking.
+	GetCoordinator() (*coordinator.Coordinator, error)
+	// RegisterCustomCall makes a C function, a handler of XLA's typed foreign function interface, answer
+	// the custom calls of a name in programs that are compiled afterwards. platform is "Host" or "CPU",
+	// "CUDA", "ROCM" or "TPU", "" for this client's own. The function has to stay loaded for the process's
+	// life. Unimplemented where the plugin takes none. Not blocking.
 	RegisterCustomCall(name string, function uintptr, platform string) error
 
 	// Close waits for running work and frees the client. Idempotent.

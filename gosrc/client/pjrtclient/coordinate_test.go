@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/client/ifrtclient"
+	"xla_go/gosrc/client/internal/plugintest"
 	"xla_go/gosrc/client/pjrtclient"
 	"xla_go/gosrc/coordinator"
 	"xla_go/gosrc/status"
@@ -85,17 +87,22 @@ func TestPluginIsToldOfADeadline(t *testing.T) {
 
 func TestInitializeCoordinator(t *testing.T) {
 	t.Setenv(coordinator.TokenVariable, "token-of-the-tests-0123")
-	c, err := pjrtclient.New(pjrtclient.Options{PluginPath: testplugin.Build(t)})
+	for name, construct := range map[string]plugintest.Construct{"pjrt": pjrtclient.New, "ifrt": ifrtclient.New} {
+		t.Run(name, func(t *testing.T) { initializeCoordinator(t, construct) })
+	}
+}
+
+func initializeCoordinator(t *testing.T, construct plugintest.Construct) {
+	c, err := construct(pjrtclient.Options{PluginPath: testplugin.Build(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	type coordinated interface {
 		client.Client
-		Coordinator() (*coordinator.Coordinator, error)
 		SetCoordinator(*coordinator.Coordinator) error
 	}
 	made := c.(coordinated)
-	if _, err := made.Coordinator(); made.CoordinatorInitialized() || status.CodeOf(err) != status.FailedPrecondition {
+	if _, err := made.GetCoordinator(); made.CoordinatorInitialized() || status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("a coordinator before it was initialized: %v", err)
 	}
 	other := startCoordinators(t, 1)[0]
@@ -117,7 +124,7 @@ func TestInitializeCoordinator(t *testing.T) {
 	if err := made.InitializeCoordinator(0, 1, "127.0.0.1", "0"); status.CodeOf(err) != status.FailedPrecondition || !made.CoordinatorInitialized() {
 		t.Errorf("the second time: %v", err)
 	}
-	job, err := made.Coordinator()
+	job, err := made.GetCoordinator()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,13 +64,13 @@ func (p *Platform) SetCoordinator(started *coordinator.Coordinator) error {
 // CoordinatorInitialized says whether the client has a coordinator.
 func (p *Platform) CoordinatorInitialized() bool { return p.coordinator.Load() != nil }
 
-// Coordinator gives the client's coordinator; FailedPrecondition where it has none. It is the client's
+// GetCoordinator gives the client's coordinator; FailedPrecondition where it has none. It is the client's
 // to close if InitializeCoordinator made it.
-func (p *Platform) Coordinator() (*coordinator.Coordinator, error) {
+func (p *Platform) GetCoordinator() (*coordinator.Coordinator, error) {
 	if known := p.coordinator.Load(); known != nil {
 		return known, nil
 	}
-	return nil, status.Errorf(status.FailedPrecondition, "the coordinator has not been initialized: call InitializeCoordinator first")
+	return nil, status.Errorf(status.FailedPrecondition, "GetCoordinator(): the coordinator has not been initialized: call InitializeCoordinator first")
 }
 
 // closeCoordinator leaves the job, where the client has joined it by itself.
