@@ -141,8 +141,3 @@ func (p *Platform) GetMemoryInfo(name string) (client.MemoryInfo, error) {
 		PeakBytesUsed: stats.Optional["peak_bytes_in_use"], AllocatorStats: stats.Optional,
 	}, nil
 }
-
-// RegisterCustomCall is not there yet: it needs the plugin's FFI extension.
-func (p *Platform) RegisterCustomCall(name string, function uintptr, platform string) error {
-	return status.Errorf(status.Unimplemented, "RegisterCustomCall(): custom calls are not supported yet, so %q cannot be registered", name)
-}
