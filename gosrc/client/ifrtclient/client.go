@@ -22,9 +22,8 @@ type Options = platform.Options
 // Client is the contract over one PJRT client.
 type Client struct {
 	program.Compiler
-	reshards reshards
-	alone    map[*platform.Device]*deviceList // of arrays on one device
-	everyone *deviceList                      // of arrays on all devices
+	resharder program.Resharder
+	alone     map[*platform.Device]*deviceList // of arrays on one device
 }
 
 var _ client.Client = (*Client)(nil)
@@ -39,16 +38,12 @@ func New(options Options) (client.Client, error) {
 	for _, d := range p.Local {
 		c.alone[d] = &deviceList{all: []*platform.Device{d}, local: []*platform.Device{d}, partitions: []int{0}}
 	}
-	c.everyone = &deviceList{all: p.Devices, local: p.Local}
-	for _, d := range p.Local {
-		c.everyone.partitions = append(c.everyone.partitions, d.Ordinal)
-	}
 	return c, nil
 }
 
 // Close waits for running work and frees the client. Idempotent. FailedPrecondition while Data or
 // Computations of it are open.
 func (c *Client) Close() error {
-	c.reshards.clear()
+	c.resharder.Close()
 	return c.Platform.Close()
 }

@@ -15,7 +15,10 @@ const SPMDDevice = platform.SPMDDevice
 type Options = platform.Options
 
 // Client is the contract over one PJRT client.
-type Client struct{ program.Compiler }
+type Client struct {
+	program.Compiler
+	resharder program.Resharder
+}
 
 var _ client.Client = (*Client)(nil)
 
@@ -25,5 +28,12 @@ func New(options Options) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{program.Compiler{Platform: p}}, nil
+	return &Client{Compiler: program.Compiler{Platform: p}}, nil
+}
+
+// Close waits for running work and frees the client. Idempotent. FailedPrecondition while Data or
+// Computations of it are open.
+func (c *Client) Close() error {
+	c.resharder.Close()
+	return c.Platform.Close()
 }

@@ -1,6 +1,7 @@
 package pjrtclient
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"xla_go/gosrc/client"
@@ -14,14 +15,14 @@ import (
 // memory is device memory shared by its holders: every Data of it, and every call that uses it.
 // It is one buffer, or the memories of all shards.
 type memory struct {
-	holders    value.Holders
-	buffer     *pjrt.Buffer // nil where shards are set
-	device     *platform.Device
-	shards     []*memory
-	partitions []int       // of each shard: its number in the sharding
-	suspect    atomic.Bool // was an argument of a run that may consume it
-	layout     platform.Layout
-	learned    *platform.Layout // the same for all values of one program's output; nil where not of a program
+	holders value.Holders
+	buffer  *pjrt.Buffer // nil where shards are set
+	device  *platform.Device
+	shards  []*memory
+	devices []*platform.Device // of the sharding: position is the number in it; nil where buffer is set
+	suspect atomic.Bool        // was an argument of a run that may consume it
+	layout  platform.Layout
+	learned *platform.Layout // the same for all values of one program's output; nil where not of a program
 }
 
 // Retain takes a hold; false where the last holder has gone.
@@ -216,17 +217,32 @@ func (c *Client) WrapDataShards(shards []client.Data, name string, s shape.Shape
 	if len(shards) != len(c.Local) {
 		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected one shard for each of the %d local devices, got %d", len(c.Local), len(shards))
 	}
-	whole := &memory{shards: make([]*memory, 0, len(shards))}
-	whole.holders.First()
+	whole := newWhole(c.Devices, len(shards))
 	for i, d := range shards {
 		m, err := c.holdOn(d, c.Local[i])
 		if err != nil {
 			whole.Release()
 			return nil, status.Annotate(err, "WrapDataShards(): shard %d", i)
 		}
-		whole.shards, whole.partitions = append(whole.shards, m), append(whole.partitions, m.device.Ordinal)
+		whole.shards = append(whole.shards, m)
 	}
 	return c.newSharded(whole, s, sharding), nil
+}
+
+// newWhole makes memory of shards over devices, which are yet to come.
+func newWhole(devices []*platform.Device, shards int) *memory {
+	whole := &memory{shards: make([]*memory, 0, shards), devices: devices}
+	whole.holders.First()
+	return whole
+}
+
+// partitions gives each shard's number in the sharding.
+func (m *memory) partitions() []int {
+	result := make([]int, len(m.shards))
+	for i, s := range m.shards {
+		result[i] = slices.Index(m.devices, s.device)
+	}
+	return result
 }
 
 func (c *Client) newSharded(whole *memory, s shape.Shape, sharding *client.Sharding) *data {

@@ -249,12 +249,12 @@ func (c *Client) shardedOutputs(k *program.Program, buffers []*pjrt.Buffer, runn
 	n := len(results)
 	result := make([]client.Data, n)
 	for i := range result {
-		whole := &memory{shards: make([]*memory, len(order)), partitions: make([]int, len(order))}
-		whole.holders.First()
+		whole := newWhole(k.DeviceList(), len(order))
+		whole.shards = whole.shards[:len(order)]
 		for place, to := range order {
 			m := &memory{buffer: buffers[place*n+i], device: running[place], learned: &k.Layouts[i]}
 			m.holders.First()
-			whole.shards[to], whole.partitions[to] = m, k.Partition(m.device)
+			whole.shards[to] = m
 		}
 		result[i] = c.newSharded(whole, results[i], k.OutputSharding(i))
 	}

@@ -5,7 +5,6 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/internal/platform"
-	"xla_go/gosrc/client/internal/sharding"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 	"xla_go/pjrt"
@@ -44,19 +43,6 @@ func (c *Client) TransferShardsToDevice(sources []client.TensorSource, name stri
 		return nil, status.Annotate(err, "TransferShardsToDevice()")
 	}
 	return d, nil
-}
-
-// ReshardData gives the data laid out by other shardings; equal ones are returned as they are.
-func (c *Client) ReshardData(list []client.Data, shardings []*client.Sharding) ([]client.Data, error) {
-	if len(list) != len(shardings) {
-		return nil, status.Errorf(status.InvalidArgument, "ReshardData(): expected a sharding for each of %d data, got %d", len(list), len(shardings))
-	}
-	for i, d := range list {
-		if !sharding.Equal(d.Sharding(), shardings[i]) {
-			return nil, status.Errorf(status.Unimplemented, "ReshardData(): changing the sharding of %s is not supported yet", d)
-		}
-	}
-	return list, nil
 }
 
 // CopyToDevice copies to another device, without going through the host. On the same device the

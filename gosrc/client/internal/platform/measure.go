@@ -12,6 +12,8 @@ var (
 	CreateDataHandles = metrics.Counter("CreateDataHandles")
 	// ReplicateShardedData counts sharded values put together for the host.
 	ReplicateShardedData = metrics.Counter("ReplicateShardedData")
+	// ReshardData counts calls that laid values out otherwise.
+	ReshardData = metrics.Counter("ReshardData")
 
 	// ExecuteTime and the others are from the call of a run to its end on the device.
 	ExecuteTime           = metrics.Time("ExecuteTime")

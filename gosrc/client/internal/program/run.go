@@ -84,9 +84,6 @@ func (k *Program) OutputSharding(result int) *client.Sharding {
 	return manual
 }
 
-// Partition gives a device's number in the shardings of the program.
-func (k *Program) Partition(d *platform.Device) int { return slices.Index(k.devices, d) }
-
 // NumDevices counts the devices that it was compiled for.
 func (k *Program) NumDevices() int { return len(k.devices) }
 

@@ -30,7 +30,7 @@ func (w *Whole) Assemble() ([]byte, error) {
 	}
 	whole := make([]byte, w.Shape.ByteSize())
 	switch s.Kind {
-	case Replicated:
+	case Replicated, Unknown:
 		return whole, w.Read(0, w.Shape, whole)
 	case Maximal:
 		i, err := w.Only(s)

@@ -29,6 +29,7 @@ const (
 	Tuple      = 2
 	Other      = 3
 	Manual     = 4
+	Unknown    = 5
 )
 
 // Sharding is a decoded OpSharding.
@@ -152,9 +153,9 @@ func Same(a, b []byte, rank int) (bool, error) {
 	return false, nil
 }
 
-// kindOf is the kind, where tiles that do not cut anything count as replicated.
+// kindOf is the kind, where tiles that do not cut anything, and what is unknown, count as replicated.
 func (s *Sharding) kindOf(rank int) uint64 {
-	if s.Kind == Other && len(s.tiles) >= rank && shape.Product(s.tiles[:rank]) == 1 {
+	if s.Kind == Unknown || s.Kind == Other && len(s.tiles) >= rank && shape.Product(s.tiles[:rank]) == 1 {
 		return Replicated
 	}
 	return s.Kind
@@ -184,5 +185,5 @@ func (s *Sharding) Spread(rank int) bool {
 			return false
 		}
 	}
-	return s.Kind == Replicated || s.Kind == Other && len(s.tiles) >= rank
+	return s.Kind == Replicated || s.Kind == Unknown || s.Kind == Other && len(s.tiles) >= rank
 }
