@@ -3,6 +3,9 @@ package pjrt
 // #include "abi_table.h"
 import "C"
 
+// knownMinor is the newest minor version whose layout is declared here.
+const knownMinor = C.PJRT_KNOWN_MINOR
+
 // abiRow is a field's place in its struct; of a whole struct (Field "-") Offset is the size to send.
 type abiRow struct {
 	Struct, Field string

@@ -1,12 +1,19 @@
 // The layout of every struct as a table: of our own declarations as part of the package, and of a
 // published header as a program (testdata/gen_abi.sh), which prints it.
-#include "abi_functions.h"
 #ifdef PUBLISHED_HEADER
 #include PUBLISHED_HEADER
+#ifdef PUBLISHED_EXTENSIONS  // a file that includes the headers of the extensions
+#include PUBLISHED_EXTENSIONS
+#endif
+#include "abi_extension_functions.h"
+#include "abi_functions.h"
 #define PJRT_KNOWN_MINOR PJRT_API_MINOR
 #define OFFSET_OF_FUNCTION(name) offsetof(PJRT_Api, PJRT_##name)
+#define OFFSET_IN_EXTENSION(owner, position, function) offsetof(owner, function)
 #else
+#include "abi_functions.h"
 #include "abi_table.h"
+#define OFFSET_IN_EXTENSION(owner, position, function) (sizeof(PJRT_Extension_Base) + position * sizeof(void *))
 #define OFFSET_OF_FUNCTION(name) (offsetof(PJRT_Api, functions) + FN_##name * sizeof(void *))
 #endif
 
@@ -21,10 +28,9 @@ static const abi_row rows[] = {
 #define PJRT_STRUCT(name, last) {#name, "", offsetof(name, last) + SIZE_OF(name, last), sizeof(name)},
 #define PJRT_FIELD(name, field) {#name, #field, offsetof(name, field), SIZE_OF(name, field)},
 #include "abi_fields.h"
-#ifndef PUBLISHED_HEADER  // which declares no extensions
+#if !defined(PUBLISHED_HEADER) || defined(PUBLISHED_EXTENSIONS)
 #include "abi_fields_extensions.h"
-#define PJRT_ROW(owner, type, position, function) \
-  {#owner, #function, sizeof(PJRT_Extension_Base) + position * sizeof(void *), sizeof(void *)},
+#define PJRT_ROW(owner, type, position, function) {#owner, #function, OFFSET_IN_EXTENSION(owner, position, function), sizeof(void *)},
     PJRT_EXTENSION_FUNCTIONS(PJRT_ROW)
 #undef PJRT_ROW
 #endif

@@ -43,13 +43,18 @@ type CustomCall struct {
 	Name                                      string
 	APIVersion                                int
 	Instantiate, Prepare, Initialize, Execute uintptr
+	Traits                                    int // the interface's bits; 1 lets it be part of a command buffer
 }
 
 // RegisterCustomCall registers it. GPU custom call extension.
+// Unimplemented where there are traits and the plugin would not look at them.
 func (p *Plugin) RegisterCustomCall(call CustomCall) error {
+	if call.Traits != 0 && !bool(C.xg_custom_calls_have_traits(p.api)) {
+		return status.Errorf(status.Unimplemented, "RegisterCustomCall(): the plugin %q knows no traits of custom calls: register %q without", p.path, call.Name)
+	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	args := C.PJRT_Gpu_Register_Custom_Call_Args{struct_size: C.S_PJRT_Gpu_Register_Custom_Call_Args, function_name: pinString(call.Name, &pinner), function_name_size: C.size_t(len(call.Name)), api_version: C.int(call.APIVersion)}
+	args := C.PJRT_Gpu_Register_Custom_Call_Args{struct_size: C.S_PJRT_Gpu_Register_Custom_Call_Args, function_name: pinString(call.Name, &pinner), function_name_size: C.size_t(len(call.Name)), api_version: C.int(call.APIVersion), traits: C.uint32_t(call.Traits)}
 	for _, f := range []struct {
 		field   *unsafe.Pointer
 		address uintptr

@@ -47,6 +47,12 @@ xg_result xg_call_extension(const PJRT_Api *api, int function, void *args) {
   return result;
 }
 
+bool xg_custom_calls_have_traits(const PJRT_Api *api) {
+  const PJRT_Extension_Base *e = xg_extension(api, EXTENSION_CUSTOM_CALL);
+  size_t offset = sizeof(*e) + sizeof(void *);  // behind the only function
+  return e != NULL && offset + sizeof(bool) <= e->struct_size && *((const bool *)e + offset);
+}
+
 static void *find_profiler(const PJRT_Api *api, int position) {
   const PJRT_Profiler_Extension *e = (const PJRT_Profiler_Extension *)xg_extension(api, EXTENSION_PROFILER);
   if (e == NULL || e->base.struct_size < offsetof(PJRT_Profiler_Extension, profiler_api) + sizeof(void *)) return NULL;

@@ -14,6 +14,9 @@ xg_result xg_call_extension(const PJRT_Api *api, int function, void *args);
 bool xg_has_extension_function(const PJRT_Api *api, int function);
 const char *xg_extension_function_name(int function);
 
+// Whether the extension for custom calls on GPUs looks at their traits.
+bool xg_custom_calls_have_traits(const PJRT_Api *api);
+
 // The profiler has a table and errors of its own. On failure *error is set; found is false where the
 // plugin has no such function. position counts the pointers behind PLUGIN_Profiler_Api.priv.
 typedef struct {

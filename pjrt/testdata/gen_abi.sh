@@ -1,6 +1,9 @@
 #!/bin/sh
 # Writes the layout of a published pjrt_c_api.h beside this file, as abi_<major>_<minor>.txt, where
 # the tests compare it with our own declarations: gen_abi.sh HEADER
+#
+# Where HEADER lies in a source tree (.../xla/pjrt/c/pjrt_c_api.h), of 0.114 or later, the layouts of
+# the extensions' structs are written too, from the headers beside it.
 set -eu
 if [ $# -ne 1 ] || [ ! -f "$1" ]; then
   echo "gen_abi.sh: expected the path of a pjrt_c_api.h, got '${1:-}': make gen-abi HEADER=path" >&2
@@ -11,7 +14,31 @@ here=$(dirname "$(realpath "$0")")
 package=$(dirname "$here")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"${CC:-cc}" -std=gnu11 -w -DPUBLISHED_HEADER="\"$header\"" -I"$package" -o "$work/table" "$package/abi_table.c"
+
+tree=${header%/xla/pjrt/c/pjrt_c_api.h}
+minor=$(sed -n 's/^#define PJRT_API_MINOR \([0-9]*\)$/\1/p' "$header")
+if [ "$tree" != "$header" ] && [ "$minor" -ge 114 ]; then
+  # The newest extension names C++ types, of which only pointers are used.
+  mkdir -p "$work/types/xla/pjrt"
+  : > "$work/types/xla/pjrt/pjrt_common.h"
+  cat > "$work/types/xla/pjrt/pjrt_client.h" <<'TYPES'
+#pragma once
+namespace xla {
+struct GlobalDeviceId;
+struct CrossHostTransferKey;
+struct PjRtCrossHostRecvNotifier {};
+struct PjRtBuffer { struct RemoteSendCallback {}; };
+}
+TYPES
+  for name in gpu stream layouts ffi memory_descriptions triton raw_buffer shardings profiler; do
+    echo "#include \"xla/pjrt/c/pjrt_c_api_${name}_extension.h\""
+  done > "$work/extensions.h"
+  echo '#include "xla/pjrt/extensions/cross_host_transfers/pjrt_c_api_cross_host_transfers_extension.h"' >> "$work/extensions.h"
+  set -- "-DPUBLISHED_EXTENSIONS=\"$work/extensions.h\"" "-I$work/types" "-I$tree"
+else
+  set --
+fi
+"${CXX:-c++}" -x c++ -std=gnu++17 -w "-DPUBLISHED_HEADER=\"$header\"" "$@" "-I$package" -o "$work/table" "$package/abi_table.c"
 "$work/table" > "$work/table.txt"
 version=$(sed -n '1s/^version \([0-9]*\)\.\([0-9]*\)$/\1_\2/p' "$work/table.txt")
 cp "$work/table.txt" "$here/abi_$version.txt"

@@ -39,7 +39,7 @@ var built = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(directory)
 	library := filepath.Join(directory, "plugin.so")
-	if err := compile(library, sources, nil); err != nil {
+	if err := compile(library, sources, nil, "-shared"); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(library)
@@ -50,10 +50,20 @@ var built = sync.OnceValues(func() ([]byte, error) {
 func Compile(t testing.TB, source string, definitions ...string) string {
 	t.Helper()
 	library := filepath.Join(t.TempDir(), "plugin.so")
-	if err := compile(library, []string{source}, definitions); err != nil {
+	if err := compile(library, []string{source}, definitions, "-shared"); err != nil {
 		t.Fatal(err)
 	}
 	return library
+}
+
+// CompileProgram makes a program of a C file that may include pjrt_abi.h.
+func CompileProgram(t testing.TB, source string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := compile(program, []string{source}, nil, "-ldl"); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 func here() string {
@@ -61,17 +71,17 @@ func here() string {
 	return filepath.Dir(file)
 }
 
-func compile(library string, sources, definitions []string) error {
+func compile(output string, sources, definitions []string, more ...string) error {
 	compiler := os.Getenv("CC")
 	if compiler == "" {
 		compiler = "cc"
 	}
-	arguments := []string{"-std=gnu11", "-g", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-Wno-unused-function", "-fvisibility=hidden", "-I" + filepath.Dir(here()), "-I" + filepath.Join(here(), "source"), "-o", library}
+	arguments := []string{"-std=gnu11", "-g", "-fPIC", "-pthread", "-Wall", "-Werror", "-Wno-unused-function", "-fvisibility=hidden", "-I" + filepath.Dir(here()), "-I" + filepath.Join(here(), "source"), "-o", output}
 	arguments = append(arguments, sanitizer...)
 	for _, d := range definitions {
 		arguments = append(arguments, "-D"+d)
 	}
-	arguments = append(arguments, sources...)
+	arguments = append(append(arguments, sources...), more...)
 	if out, err := exec.Command(compiler, arguments...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %v: %v\n%s", compiler, arguments, err, out)
 	}
