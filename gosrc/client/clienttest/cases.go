@@ -66,7 +66,11 @@ func Cases() []Case {
 		several("Replicas", replicas),
 		several("OneOfSeveralDevices", oneOfSeveral),
 		several("ShardedBadInput", shardedBadInput),
-		several("Reshard", reshard),
+		several("ReshardEveryPair", reshardEveryPair),
+		several("ReshardSharesWhatStays", reshardSharing),
+		several("ReshardSeveralAtOnce", reshardSeveral),
+		several("ReshardBadInput", reshardBadInput),
+		several("ReadOfTilesNeedsNoCompile", assembledWithoutACompile),
 
 		faulty("ExecutionDoesNotWait", executionDoesNotWait),
 		faulty("ReadWaits", readWaits),

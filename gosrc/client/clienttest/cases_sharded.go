@@ -228,15 +228,3 @@ func shardedBadInput(t *T, c client.Client) {
 		t.Error(err)
 	}
 }
-
-func reshard(t *T, c client.Client) {
-	same := []float32{1}
-	d := wrap(t, c, f32(1), replicated(), f32(1), same, same, same, same)
-	defer d.Close()
-	list := must[[]client.Data](t)(c.ReshardData([]client.Data{d}, []*client.Sharding{{OpSharding: replicated()}}))
-	if list[0] != d {
-		t.Error("an equal sharding is not returned as it is")
-	}
-	_, err := c.ReshardData([]client.Data{d}, nil)
-	wantCode(t, "too few shardings", err, status.InvalidArgument)
-}

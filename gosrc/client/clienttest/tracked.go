@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/coordinator"
 	"xla_go/gosrc/shape"
 )
 
@@ -225,6 +226,10 @@ func (c *tracked) InitializeCoordinator(rank, worldSize int, address, port strin
 
 func (c *tracked) CoordinatorInitialized() bool {
 	return c.call("CoordinatorInitialized").CoordinatorInitialized()
+}
+
+func (c *tracked) GetCoordinator() (*coordinator.Coordinator, error) {
+	return c.call("GetCoordinator").GetCoordinator()
 }
 
 func (c *tracked) RegisterCustomCall(name string, function uintptr, platform string) error {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"xla_go/gosrc/client"
@@ -15,7 +14,6 @@ import (
 	"xla_go/gosrc/client/internal/plugintest"
 	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/dtype"
-	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
@@ -116,22 +114,8 @@ func tiled(tiles []int64, devices ...int64) *client.Sharding {
 	return annotation(wire.Packed(wire.Packed(wire.Varint(nil, 1, 3), 3, tiles), 4, devices))
 }
 
-// partly has the last tiles replicated.
-func partly(tiles []int64, devices ...int64) *client.Sharding {
-	return annotation(wire.Varint(tiled(tiles, devices...).OpSharding, 6, 1))
-}
-
-func counted(tiles, dims, order []int64) *client.Sharding {
-	return annotation(wire.Packed(wire.Packed(wire.Packed(wire.Varint(nil, 1, 3), 3, tiles), 9, dims), 10, order))
-}
-
-func maximal(device int64) *client.Sharding {
-	return annotation(wire.Packed(wire.Varint(nil, 1, 1), 4, []int64{device}))
-}
-
 var (
 	everywhere = annotation(wire.Varint(nil, 1, 0))
-	manual     = annotation(wire.Varint(nil, 1, 4))
 	quarters   = tiled([]int64{4}, 0, 1, 2, 3)
 )
 
@@ -259,111 +243,4 @@ func TestDonationToARun(t *testing.T) {
 	f.wantError("assembly of what is gone", err, status.FailedPrecondition, "donated")
 	_, err = f.ReshardData([]client.Data{whole}, []*client.Sharding{everywhere})
 	f.wantError("resharding what is gone", err, status.FailedPrecondition, "donated")
-}
-
-func compiles() int64 {
-	count, _ := metrics.CounterValue("CreateCompileHandles")
-	return count
-}
-
-func TestReshard(t *testing.T) {
-	f := newFour(t)
-	s := f32(5, 4) // five rows do not divide by four
-	values := make([]float32, 20)
-	for i := range values {
-		values[i] = float32(i)
-	}
-	layouts := map[string]*client.Sharding{
-		"rows":                     tiled([]int64{4, 1}, 0, 1, 2, 3),
-		"columns":                  tiled([]int64{1, 4}, 0, 1, 2, 3),
-		"columns in another order": tiled([]int64{1, 4}, 3, 1, 0, 2),
-		"blocks":                   tiled([]int64{2, 2}, 0, 1, 2, 3),
-		"blocks, transposed":       counted([]int64{2, 2}, []int64{2, 2}, []int64{1, 0}),
-		"halves, each twice":       partly([]int64{1, 2, 2}, 0, 1, 2, 3),
-		"everywhere":               everywhere,
-		"one tile, four times":     partly([]int64{1, 1, 4}, 0, 1, 2, 3),
-		"device 2":                 maximal(2),
-	}
-	start := f.keep(f.TransferToDevice([]client.TensorSource{{Shape: s, Device: f.GetDefaultDevice(), Bytes: bytesOf(values...)}}))[0]
-	all := func() {
-		for from, first := range layouts {
-			d := f.keep(f.ReshardData([]client.Data{start}, []*client.Sharding{first}))[0]
-			f.want("one device to "+from, d, values...)
-			for to, second := range layouts {
-				moved := f.keep(f.ReshardData([]client.Data{d}, []*client.Sharding{second}))[0]
-				f.want(from+" to "+to, moved, values...)
-				if got := moved.Sharding(); got != second && from != to {
-					t.Errorf("%s to %s: sharding %v, want %v", from, to, got, second)
-				}
-				if (moved == d) != (from == to) {
-					t.Errorf("%s to %s: the same data %v", from, to, moved == d)
-				}
-			}
-		}
-	}
-	all()
-	before := compiles()
-	all()
-	if more := compiles() - before; more != 0 {
-		t.Errorf("%d compiles for shardings that were known", more)
-	}
-	shards := f.keep(f.GetDataShards(f.keep(f.ReshardData([]client.Data{start}, []*client.Sharding{layouts["columns in another order"]}))[0]))
-	f.want("the tile of device 3", shards[3], 0, 4, 8, 12, 16)
-	f.want("the tile of device 2", shards[2], 3, 7, 11, 15, 19) // tiles are named in the order 3, 1, 0, 2
-
-	f.SetCustomCompileOptions(map[string]string{"xla_llvm_disable_expensive_passes": "true"})
-	d := f.keep(f.ReshardData([]client.Data{start}, []*client.Sharding{layouts["rows"]}))[0]
-	f.want("rows under other compile options", d, values...)
-	if compiles() == before {
-		t.Error("a program compiled with other options was used")
-	}
-}
-
-func TestReshardConcurrently(t *testing.T) {
-	f := newFour(t)
-	whole := f.keepOne(f.Assemble(f.parts(), f32(4), quarters, nil, ifrtclient.Reuse))
-	before := compiles()
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			list, err := f.ReshardData([]client.Data{whole}, []*client.Sharding{everywhere})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			f.want("everywhere", list[0], 1, 2, 3, 4)
-			list[0].Close()
-		})
-	}
-	group.Wait()
-	if got := compiles() - before; got != 1 {
-		t.Errorf("%d compiles, want 1", got)
-	}
-}
-
-func TestReshardRefusesInWords(t *testing.T) {
-	f := newFour(t)
-	parts := f.parts()
-	whole := f.keepOne(f.Assemble(parts, f32(4), quarters, nil, ifrtclient.Reuse))
-	each := f.keepOne(f.Assemble(parts, f32(1), manual, nil, ifrtclient.Reuse))
-	empty := f.keepOne(f.CreateDataPlaceholder("SPMD:0", f32(4), quarters))
-	for _, test := range []struct {
-		name  string
-		data  client.Data
-		to    *client.Sharding
-		code  status.Code
-		words string
-	}{
-		{"to none", whole, nil, status.InvalidArgument, "sharding"},
-		{"to manual", whole, manual, status.InvalidArgument, "value of its own"},
-		{"from manual", each, everywhere, status.InvalidArgument, "shards"},
-		{"too many tiles", whole, tiled([]int64{2, 2, 2}, 0, 1, 2, 3), status.InvalidArgument, "tiles"},
-		{"a placeholder", empty, everywhere, status.FailedPrecondition, "no value"},
-		{"no data", nil, everywhere, status.InvalidArgument, "of this client"},
-	} {
-		before := test.data
-		_, err := f.ReshardData([]client.Data{whole, before}, []*client.Sharding{everywhere, test.to})
-		f.wantError(test.name, err, test.code, test.words)
-	}
-	f.want("the source after all those errors", whole, 1, 2, 3, 4)
 }
