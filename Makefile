@@ -16,6 +16,7 @@ GO_SOURCES     := $(shell find gosrc pjrt -type f \( -name '*.go' -o -name '*.c'
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.cpp' -o -name '*.h' -o -name 'py.typed' \))
 WHEEL_SOURCES  := $(GO_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml README.md LICENSE
 ADAPTER_FILES  := $(wildcard python/xla_go/torch_adapter/*.cpp python/xla_go/torch_adapter/*.h)
+EXTENSION_FILES := $(wildcard gosrc/bind/extension/*.c gosrc/bind/extension/*.h)
 ADAPTER        := $(ADAPTER_FILES) $(wildcard gosrc/dispatch/*.h) python/xla_go/_adapter.py
 
 # The plugin that the Go tests run on.
@@ -135,10 +136,12 @@ lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-form
 	go tool staticcheck ./...
 	$(BUILD)/bin/ruff check .
 	$(BUILD)/bin/mypy
-	$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER_FILES)
+	$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER_FILES) $(EXTENSION_FILES)
 
 bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and, after `make peers`, torch_xla and JAX
 	mkdir -p build/bench && cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
+	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/dispatch.py $(if $(wildcard $(PEERS)/bin/python),--jax $(PEERS)/bin/python)
+	cd benchmarks/goxla && go test -v .
 
 peers: ## an environment with torch_xla 2.9 and JAX to compare with (downloads)
 	$(PYTHON) -m venv $(PEERS)

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent
 # The leading underscore keeps the generated package out of `go vet ./...`.
 GENERATED = ROOT / "build" / "_native"
 BOUND_PACKAGE = "xla_go/gosrc/bind"
+# The module's functions that gopy does not write.
+HAND_WRITTEN = ROOT / "gosrc" / "bind" / "extension"
 
 
 def run(*command: str, cwd: Path = ROOT) -> None:
@@ -59,6 +61,23 @@ def generate() -> None:
     # cgo writes the declarations of exported functions into _cgo_export.h while it builds, so
     # no library needs to be linked first only to get the header that gopy names.
     (GENERATED / "native_go.h").write_text('#include "_cgo_export.h"\n')
+    extend()
+
+
+def extend() -> None:
+    """Adds the hand-written functions to the module: their files, and a call where the module is made."""
+    for path in [*HAND_WRITTEN.glob("*.c"), *HAND_WRITTEN.glob("*.h")]:
+        shutil.copy2(path, GENERATED / path.name)
+    module = GENERATED / "native.c"
+    text, starts = re.subn(
+        r"^(\s*)return MOD_RETURN\(m\);$",
+        r"\1if (xla_go_extend(m) != 0) {\n\1    Py_DECREF(m);\n\1    return MOD_ERROR;\n\1}\n\1return MOD_RETURN(m);",
+        module.read_text(),
+        flags=re.MULTILINE,
+    )
+    if starts != 1:
+        raise SystemExit(f"xla-go: the module that gopy generated has an unexpected form ({starts} starts): use the gopy that go.mod names")
+    module.write_text('#include "extension.h"\n' + text)
 
 
 def is_current(library: Path) -> bool:

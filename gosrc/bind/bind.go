@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"xla_go/gosrc/env"
@@ -56,4 +57,21 @@ func split(text string) []string {
 		return nil
 	}
 	return strings.Split(text, "\n")
+}
+
+// integers reads numbers with commas between them.
+func integers(function, what, text string) ([]int64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	parts := strings.Split(text, ",")
+	numbers := make([]int64, len(parts))
+	for i, part := range parts {
+		n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+		if err != nil {
+			return nil, status.Errorf(status.InvalidArgument, "%s(): expected %s as numbers with commas between them, got %q", function, what, text)
+		}
+		numbers[i] = n
+	}
+	return numbers, nil
 }

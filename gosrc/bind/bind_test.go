@@ -13,6 +13,7 @@ import (
 
 	"xla_go/gosrc/client/current"
 	"xla_go/gosrc/client/ifrtclient"
+	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/env"
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/status"
@@ -57,11 +58,10 @@ func TestCompileUploadExecuteRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	clear(input) // the memory is the caller's again
-	results, err := Execute(computation, joinIntegers([]int64{x}), "")
+	handles, err := dispatch.Execute(computation, []int64{x}, "", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handles, _ := integers("test", "results", results)
 	if len(handles) != 1 {
 		t.Fatalf("%d results, want 1", len(handles))
 	}
@@ -91,20 +91,20 @@ func TestCompileUploadExecuteRead(t *testing.T) {
 	}
 	runtime.KeepAlive(output)
 	for _, handle := range []int64{x, handles[0]} {
-		if closed, err := CloseData(handle); !closed || err != nil {
-			t.Errorf("CloseData = %v, %v", closed, err)
+		if !dispatch.CloseData(handle) {
+			t.Error("CloseData says that the data was not open")
 		}
-		if closed, _ := CloseData(handle); closed {
+		if dispatch.CloseData(handle) {
 			t.Error("closed twice")
 		}
 	}
 	if closed, err := CloseComputation(computation); !closed || err != nil {
 		t.Errorf("CloseComputation = %v, %v", closed, err)
 	}
-	if LiveData() != 0 || LiveComputations() != 0 || waitTable.count() != 0 {
-		t.Errorf("left open: %d data, %d computations, %d waits", LiveData(), LiveComputations(), waitTable.count())
+	if LiveData() != 0 || LiveComputations() != 0 || waits.Count() != 0 {
+		t.Errorf("left open: %d data, %d computations, %d waits", LiveData(), LiveComputations(), waits.Count())
 	}
-	if _, err := Execute(computation, "", ""); status.CodeOf(err) != status.InvalidArgument {
+	if _, err := dispatch.Execute(computation, nil, "", nil, nil); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("Execute of a closed computation: %v, want InvalidArgument", err)
 	}
 }

@@ -34,14 +34,14 @@ func Compile(address, length int64, format, name, device string) (handle int64, 
 	if err != nil {
 		return 0, err
 	}
-	return computationTable.add(computations[0]), nil
+	return dispatch.AddComputation(computations[0]), nil
 }
 
 // ComputationInfo describes a computation as a JSON object: name, devices, parameters and results
 // (shapes in HLO's notation).
 func ComputationInfo(handle int64) (text string, err error) {
 	defer guard(&err)
-	computation, err := computationTable.get(handle)
+	computation, err := dispatch.ComputationHandles.Get(handle)
 	if err != nil {
 		return "", err
 	}
@@ -61,51 +61,11 @@ func shapeTexts(shapes []shape.Shape) []string {
 	return texts
 }
 
-// Execute queues a run on one device ("" is the computation's own) and gives the results' handles,
-// with commas between them. arguments are handles of data, with commas between them; they stay
-// open. Not blocking.
-func Execute(computation int64, arguments, device string) (results string, err error) {
-	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return "", err
-	}
-	program, err := computationTable.get(computation)
-	if err != nil {
-		return "", err
-	}
-	handles, err := integers("Execute", "arguments", arguments)
-	if err != nil {
-		return "", err
-	}
-	data := make([]client.Data, len(handles))
-	for i, handle := range handles {
-		if data[i], err = dataTable.get(handle); err != nil {
-			return "", err
-		}
-	}
-	if device == "" {
-		device = c.GetDefaultDevice()
-		if devices := program.Devices(); len(devices) > 0 {
-			device = devices[0]
-		}
-	}
-	outputs, err := c.ExecuteComputation(program, data, device, client.ExecuteOptions{ExplodeTuple: true})
-	if err != nil {
-		return "", err
-	}
-	numbers := make([]int64, len(outputs))
-	for i, output := range outputs {
-		numbers[i] = dataTable.add(output)
-	}
-	return joinIntegers(numbers), nil
-}
-
 // CloseComputation frees a computation; runs in flight finish first. Idempotent: it says whether the
 // handle was open.
 func CloseComputation(handle int64) (closed bool, err error) {
 	defer guard(&err)
-	computation, ok := computationTable.remove(handle)
+	computation, ok := dispatch.ComputationHandles.Remove(handle)
 	if ok {
 		computation.Close()
 	}
@@ -113,4 +73,4 @@ func CloseComputation(handle int64) (closed bool, err error) {
 }
 
 // LiveComputations counts the computations that Python holds.
-func LiveComputations() int64 { return computationTable.count() }
+func LiveComputations() int64 { return dispatch.ComputationHandles.Count() }

@@ -9,6 +9,7 @@ import (
 
 	"xla_go/gosrc/client/current"
 	"xla_go/gosrc/coordinator"
+	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/status"
 )
 
@@ -69,7 +70,7 @@ type coordinatorCall struct {
 	reply  coordinatorReply // valid once the wait is over
 }
 
-var coordinatorCalls = table[*coordinatorCall]{noun: "coordinator call"}
+var coordinatorCalls = dispatch.NewHandles[*coordinatorCall]("coordinator call")
 
 // CoordinatorBegin starts a call of the coordinator, a JSON object (see coordinatorRequest), and gives a
 // token: CoordinatorWait until it says true, CoordinatorResult, CoordinatorEnd. Not blocking.
@@ -87,14 +88,14 @@ func CoordinatorBegin(request string) (token int64, err error) {
 		defer guard(&failure)
 		c.reply, failure = job.perform(ctx, r)
 	}()
-	return coordinatorCalls.add(c), nil
+	return coordinatorCalls.Add(c), nil
 }
 
 // CoordinatorWait waits at most that many milliseconds and says whether the call is over; the error is the
 // call's. BLOCKING for one slice.
 func CoordinatorWait(token, milliseconds int64) (over bool, err error) {
 	defer guard(&err)
-	c, err := coordinatorCalls.get(token)
+	c, err := coordinatorCalls.Get(token)
 	if err != nil {
 		return false, err
 	}
@@ -104,7 +105,7 @@ func CoordinatorWait(token, milliseconds int64) (over bool, err error) {
 // CoordinatorResult gives a call's result as JSON (see coordinatorReply), once its wait is over.
 func CoordinatorResult(token int64) (reply string, err error) {
 	defer guard(&err)
-	c, err := coordinatorCalls.get(token)
+	c, err := coordinatorCalls.Get(token)
 	if err != nil {
 		return "", err
 	}
@@ -120,7 +121,7 @@ func CoordinatorResult(token int64) (reply string, err error) {
 // CoordinatorEnd gives a token back; a call that is not over is given up. Idempotent.
 func CoordinatorEnd(token int64) (ended bool, err error) {
 	defer guard(&err)
-	c, ended := coordinatorCalls.remove(token)
+	c, ended := coordinatorCalls.Remove(token)
 	if ended {
 		c.cancel()
 	}

@@ -92,7 +92,7 @@ func TestCoordinatorCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call, err := coordinatorCalls.get(token)
+	call, err := coordinatorCalls.Get(token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestCoordinatorCalls(t *testing.T) {
 	}
 	must(map[string]any{"call": "close"})
 	fails(status.FailedPrecondition, map[string]any{"call": "describe"})
-	if n := coordinatorCalls.count(); n != 0 {
+	if n := coordinatorCalls.Count(); n != 0 {
 		t.Errorf("%d calls are still held", n)
 	}
 	if _, err := CoordinatorBegin("{"); status.CodeOf(err) != status.InvalidArgument {

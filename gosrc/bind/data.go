@@ -64,7 +64,7 @@ func Upload(address int64, element, dimensions, device string) (handle int64, er
 		return 0, err
 	}
 	<-released
-	return dataTable.add(data[0]), nil
+	return dispatch.DataHandles.Add(data[0]), nil
 }
 
 // CopyToDevice copies data to another device and gives the copy's handle.
@@ -74,7 +74,7 @@ func CopyToDevice(handle int64, device string) (copied int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	data, err := dataTable.get(handle)
+	data, err := dispatch.DataHandles.Get(handle)
 	if err != nil {
 		return 0, err
 	}
@@ -82,13 +82,13 @@ func CopyToDevice(handle int64, device string) (copied int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return dataTable.add(result), nil
+	return dispatch.DataHandles.Add(result), nil
 }
 
 // DataInfo describes data as a JSON object: element (as HLO spells it), dimensions, bytes, device.
 func DataInfo(handle int64) (text string, err error) {
 	defer guard(&err)
-	data, err := dataTable.get(handle)
+	data, err := dispatch.DataHandles.Get(handle)
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func IsReady(handle int64) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	data, err := dataTable.get(handle)
+	data, err := dispatch.DataHandles.Get(handle)
 	if err != nil {
 		return false, err
 	}
@@ -124,7 +124,7 @@ func Read(handle, address, length int64) (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	data, err := dataTable.get(handle)
+	data, err := dispatch.DataHandles.Get(handle)
 	if err != nil {
 		return 0, err
 	}
@@ -139,15 +139,5 @@ func Read(handle, address, length int64) (bytes int64, err error) {
 	return int64(len(literals[0].Bytes)), nil
 }
 
-// CloseData drops the hold on the device memory. Idempotent: it says whether the handle was open.
-func CloseData(handle int64) (closed bool, err error) {
-	defer guard(&err)
-	data, ok := dataTable.remove(handle)
-	if ok {
-		data.Close()
-	}
-	return ok, nil
-}
-
 // LiveData counts the data that Python holds by handle. Tensors are not among them.
-func LiveData() int64 { return dataTable.count() }
+func LiveData() int64 { return dispatch.DataHandles.Count() }

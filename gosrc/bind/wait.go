@@ -7,6 +7,9 @@ import (
 	"xla_go/gosrc/dispatch"
 )
 
+// waits are the waits that Python has begun and not ended.
+var waits = dispatch.NewHandles[*pendingWait]("wait")
+
 // pendingWait is something that will happen, waited for in slices.
 type pendingWait struct {
 	done chan struct{}
@@ -27,7 +30,7 @@ func ReadBegin(handle int64) (token int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	data, err := dataTable.get(handle)
+	data, err := dispatch.DataHandles.Get(handle)
 	if err != nil {
 		return 0, err
 	}
@@ -35,7 +38,7 @@ func ReadBegin(handle int64) (token int64, err error) {
 	if err := c.OnReadyCallback(data, w.finish); err != nil {
 		return 0, err
 	}
-	return waitTable.add(w), nil
+	return waits.Add(w), nil
 }
 
 // WaitDeviceOpsBegin gives a token to wait for all queued work of the named devices, one a line; none
@@ -53,7 +56,7 @@ func WaitDeviceOpsBegin(devices string) (token int64, err error) {
 		defer guard(&failure)
 		failure = c.WaitDeviceOps(split(devices))
 	}()
-	return waitTable.add(w), nil
+	return waits.Add(w), nil
 }
 
 // QueueWaitBegin gives a token to wait for every step that has been queued so far, its compile
@@ -64,7 +67,7 @@ func QueueWaitBegin() (token int64, err error) {
 	space := dispatch.Space()
 	if space == nil { // no tensor yet
 		w.finish(nil)
-		return waitTable.add(w), nil
+		return waits.Add(w), nil
 	}
 	count := current.IfInitialized().GetNumLocalDevices()
 	go func() {
@@ -80,14 +83,14 @@ func QueueWaitBegin() (token int64, err error) {
 			device.WaitIdle()
 		}
 	}()
-	return waitTable.add(w), nil
+	return waits.Add(w), nil
 }
 
 // Wait waits at most that many milliseconds and says whether the wait is over; the error is that of
 // what was waited for. BLOCKING for one slice.
 func Wait(token, milliseconds int64) (over bool, err error) {
 	defer guard(&err)
-	w, err := waitTable.get(token)
+	w, err := waits.Get(token)
 	if err != nil {
 		return false, err
 	}
@@ -114,6 +117,6 @@ func (w *pendingWait) wait(milliseconds int64) (over bool, err error) {
 // EndWait gives a token back, whether or not its wait is over. Idempotent.
 func EndWait(token int64) (ended bool, err error) {
 	defer guard(&err)
-	_, ended = waitTable.remove(token)
+	_, ended = waits.Remove(token)
 	return ended, nil
 }

@@ -49,6 +49,11 @@ def _environment() -> str:
     return json.dumps(dict(os.environ))
 
 
+def native() -> ModuleType:
+    """The extension module, loaded if it is not. Its functions raise a plain RuntimeError: see `translate`."""
+    return _native if _native is not None else _load()
+
+
 def loaded() -> bool:
     """Whether the Go library is in this process."""
     return _native is not None

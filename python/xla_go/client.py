@@ -11,9 +11,9 @@ or with the last reference.
 from __future__ import annotations
 
 import json
-import weakref
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from xla_go import _runtime
 
@@ -31,33 +31,46 @@ _ELEMENTS = {
 _NUMPY = {element: name for name, element in _ELEMENTS.items()}
 
 
-def _close(function: str, handle: int) -> None:
-    # In a forked child nothing is freed: the parent owns it.
-    if _runtime.usable():
-        _runtime.call(function, handle)
+_execute: Callable[[int, tuple[Data, ...], type[Data], str | None, tuple[int, ...]], list[Data]]
+
+
+def _start() -> None:
+    """Starts the runtime, and keeps the functions of it whose time counts."""
+    global _execute
+    _runtime.initialize()
+    native = _runtime.native()
+    _execute = native.execute
+    Data._native_close = native.close_data
 
 
 class _Handle:
     """A numbered object of the runtime, closed explicitly or with the last reference."""
 
-    _close_function: str
+    __slots__ = ("__weakref__", "_handle")
+
+    _handle: int  # 0 once closed
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        self._finalizer = weakref.finalize(self, _close, self._close_function, handle)
-
-    def close(self) -> None:
-        """Frees it. Idempotent."""
-        self._finalizer()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 class Data(_Handle):
     """An array in device memory, or one that is still being computed."""
 
-    _close_function = "CloseData"
+    __slots__ = ()
+
+    _native_close: ClassVar[Any]  # set when the runtime is loaded, before there is any Data
+
+    def close(self) -> None:
+        """Frees it. Idempotent."""
+        handle, self._handle = self._handle, 0
+        self._native_close(handle)
+
+    def __del__(self) -> None:
+        self._native_close(self._handle)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
     def __enter__(self) -> Data:
         return self
@@ -100,7 +113,7 @@ class Data(_Handle):
         return array
 
     def __repr__(self) -> str:
-        if not self._finalizer.alive:
+        if not self._handle:
             return "<Data closed>"
         info = self._info()
         return f"<Data {info['element']}{info['dimensions']} on {info['device']}>"
@@ -109,7 +122,19 @@ class Data(_Handle):
 class Computation(_Handle):
     """A compiled program. Call it with one Data per parameter; it gives one Data per result."""
 
-    _close_function = "CloseComputation"
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Frees it; runs in flight finish first. Idempotent."""
+        handle, self._handle = self._handle, 0
+        if handle and _runtime.usable():
+            _runtime.call("CloseComputation", handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
     def __enter__(self) -> Computation:
         return self
@@ -118,16 +143,17 @@ class Computation(_Handle):
         """name, devices, parameters and results (shapes in HLO's notation)."""
         return json.loads(_runtime.call("ComputationInfo", self._handle))
 
-    def __call__(self, *arguments: Data, device: str = "") -> list[Data]:
+    def __call__(self, *arguments: Data, device: str | None = None) -> list[Data]:
         """Queues a run and gives its results, which may not be computed yet. Not blocking."""
-        handles = ",".join(str(argument._handle) for argument in arguments)
-        results = _runtime.call("Execute", self._handle, handles, device)
-        return [Data(int(handle)) for handle in results.split(",")] if results else []
+        try:
+            return _execute(self._handle, arguments, Data, device, ())
+        except RuntimeError as error:
+            raise _runtime.translate(error) from None
 
 
 def devices() -> list[str]:
     """Names of this process's devices, for example ["CPU:0"]. Starts the runtime."""
-    _runtime.initialize()
+    _start()
     return _runtime.lines(_runtime.call("LocalDevices"))
 
 
@@ -135,7 +161,7 @@ def upload(array: Any, device: str = "") -> Data:
     """Copies an array to a device, the first one by default. The array may be changed at once."""
     import numpy as np
 
-    _runtime.initialize()
+    _start()
     dense = np.asarray(array, order="C")
     element = _ELEMENTS.get(dense.dtype.name)
     if element is None:
@@ -148,7 +174,7 @@ def compile(program: bytes | str, format: Literal["hlo", "mlir"] = "hlo", name: 
     """Compiles a serialized HloModuleProto ("hlo") or StableHLO text or bytecode ("mlir") for one device. BLOCKING."""
     import numpy as np
 
-    _runtime.initialize()
+    _start()
     raw = program.encode() if isinstance(program, str) else program
     if not raw:
         raise ValueError("compile(): expected a program, got no bytes")

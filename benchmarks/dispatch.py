@@ -1,0 +1,164 @@
+"""Measures one run of a compiled 4-element add from Python, without waiting for its result, beside JAX and pypjrt.
+
+Each implementation runs in a process of its own, with its own interpreter; rounds are interleaved. Results are dropped
+at once, so a figure holds the freeing of one result too. The same over go-xla is in benchmarks/goxla.
+
+    python benchmarks/dispatch.py --jax PYTHON --pypjrt PYTHON --plugin PATH
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+RUNS = 500
+LIMIT_MICROSECONDS = 8.0
+
+PROGRAM = """
+module @add {
+  func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+    %z = stablehlo.add %x, %y : tensor<4xf32>
+    return %z : tensor<4xf32>
+  }
+}
+"""
+
+
+def xla_go() -> Callable[[], object]:
+    import numpy as np
+
+    from xla_go import client
+
+    computation = client.compile(PROGRAM, "mlir")
+    x, y = (client.upload(np.ones(4, np.float32)) for _ in range(2))
+    assert computation(x, y)[0].numpy().tolist() == [2, 2, 2, 2]
+    return lambda: computation(x, y)
+
+
+def jax() -> Callable[[], object]:
+    import jax
+    import jax.numpy as jnp
+
+    add = jax.jit(lambda x, y: x + y)
+    x, y = jnp.ones(4), jnp.ones(4)
+    assert add(x, y).tolist() == [2, 2, 2, 2]
+    return lambda: add(x, y)
+
+
+def pypjrt() -> Callable[[], object]:
+    import array
+
+    import pypjrt
+
+    client = pypjrt.Client.create(os.environ["XLA_GO_TEST_PLUGIN"])
+    executable = client.compile(PROGRAM)
+    opened = client.devices()  # its devices are usable as long as this is open
+    device = opened.__enter__()[0]
+    f32 = 11  # PJRT_Buffer_Type_F32
+    x, y = (client.buffer_from_host(array.array("f", [1] * 4), f32, [4], device) for _ in range(2))
+    (result,) = executable(x, y)
+    assert memoryview(result.to_host()).cast("B").cast("f").tolist() == [2, 2, 2, 2]
+
+    def run() -> object:
+        return executable(x, y)
+
+    run.opened = opened  # type: ignore[attr-defined]
+    return run
+
+
+IMPLEMENTATIONS: dict[str, Callable[[], Callable[[], object]]] = {"xla_go": xla_go, "jax": jax, "pypjrt": pypjrt}
+
+
+def serve(implementation: str) -> None:
+    """Answers each line of input with the microseconds of a run."""
+    run = IMPLEMENTATIONS[implementation]()
+    for _ in range(RUNS):
+        run()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        started = time.perf_counter()
+        for _ in range(RUNS):
+            run()
+        print((time.perf_counter() - started) / RUNS * 1e6, flush=True)
+
+
+class Worker:
+    """One implementation in its own process."""
+
+    def __init__(self, implementation: str, python: str, plugin: str | None) -> None:
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+        if plugin:
+            environment |= {"XLA_GO_PLUGIN_PATH": plugin, "PJRT_DEVICE": "CPU", "XLA_GO_TEST_PLUGIN": plugin}
+        self.process = subprocess.Popen(
+            [python, str(Path(__file__).resolve()), "--serve", implementation], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def answer(self) -> str | None:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return line.strip() or None
+
+    def round(self) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.answer()
+        if line is None:
+            raise SystemExit(f"a worker ended with status {self.process.wait()}; its messages are above")
+        return float(line)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--serve", choices=IMPLEMENTATIONS, help=argparse.SUPPRESS)
+    parser.add_argument("--jax", metavar="PYTHON", help="python of an environment with JAX (make peers)")
+    parser.add_argument("--pypjrt", metavar="PYTHON", help="python of an environment with pypjrt")
+    parser.add_argument("--plugin", help="the PJRT plugin for xla_go and pypjrt; xla_go's own choice without it")
+    parser.add_argument("--rounds", type=int, default=61)
+    parser.add_argument("--json", default="dispatch.json")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve(arguments.serve)
+        return 0
+    if arguments.pypjrt and not arguments.plugin:
+        parser.error("--pypjrt needs --plugin: it finds none by itself")
+
+    pythons = {"xla_go": sys.executable, "jax": arguments.jax, "pypjrt": arguments.pypjrt}
+    workers = {name: Worker(name, python, arguments.plugin) for name, python in pythons.items() if python}
+    for name, worker in list(workers.items()):
+        if worker.answer() is None:
+            print(f"{name}: left out, its process ended with status {worker.process.wait()}; its messages are above")
+            del workers[name]
+    samples: dict[str, list[float]] = {name: [] for name in workers}
+    for _ in range(arguments.rounds):
+        for name, worker in workers.items():
+            samples[name].append(worker.round())
+    for worker in workers.values():
+        worker.close()
+    if "xla_go" not in samples:
+        return 1
+
+    print(f"microseconds per run: median (lowest to highest) of {arguments.rounds} rounds of {RUNS} runs; median of the rounds' ratios")
+    for name, times in samples.items():
+        ratio = statistics.median(mine / other for mine, other in zip(samples["xla_go"], times, strict=True))
+        print(f"  {name:8} {statistics.median(times):7.2f} ({min(times):.2f} to {max(times):.2f})   xla_go / {name}: {ratio:.2f}")
+    Path(arguments.json).write_text(json.dumps(samples))
+    ok = statistics.median(samples["xla_go"]) <= LIMIT_MICROSECONDS
+    print(f"xla_go at most {LIMIT_MICROSECONDS} us: {'ok' if ok else 'FAIL'}")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+#include "extension.h"
+
+#include <pthread.h>
+
+static volatile int forked = 0;
+
+static void on_fork(void) { forked = 1; }
+
+int xla_go_forked(void) { return forked; }
+
+PyObject* xla_go_raise(char* failure) {
+  PyErr_SetString(PyExc_RuntimeError, failure);
+  free(failure);
+  return NULL;
+}
+
+PyObject* xla_go_raise_forked(void) {
+  PyErr_SetString(
+      PyExc_RuntimeError,
+      "FAILED_PRECONDITION: xla_go used in a forked child of a process that has used the device: "
+      "start it with the spawn method (torch.multiprocessing.set_start_method('spawn'))");
+  return NULL;
+}
+
+static PyObject* call_close_data(PyObject* Py_UNUSED(module), PyObject* handle) {
+  const long long number = PyLong_AsLongLong(handle);
+  if (number == -1 && PyErr_Occurred()) return NULL;
+  if (number == 0 || forked) Py_RETURN_NONE;  // in a forked child the parent owns the memory
+  char* failure;
+  Py_BEGIN_ALLOW_THREADS;
+  failure = xlaGoCloseData(number);
+  Py_END_ALLOW_THREADS;
+  if (failure != NULL) return xla_go_raise(failure);
+  Py_RETURN_NONE;
+}
+
+PyObject* xla_go_call_execute(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+
+static PyMethodDef methods[] = {
+    {"close_data", call_close_data, METH_O,
+     "close_data(handle): drops the hold on the device memory. Idempotent."},
+    {"execute", (PyCFunction)(void (*)(void))xla_go_call_execute, METH_FASTCALL,
+     "execute(computation, arguments, result_type, device, kept): queues a run of the computation\n"
+     "with that handle and gives a list of result_type. arguments is a tuple of result_type,\n"
+     "device None or a name, kept a tuple of the numbers of arguments that are not donated. Not\n"
+     "blocking."},
+    {NULL, NULL, 0, NULL},
+};
+
+int xla_go_extend(PyObject* module) {
+  if (pthread_atfork(NULL, NULL, on_fork) != 0) {
+    PyErr_SetString(PyExc_RuntimeError, "RESOURCE_EXHAUSTED: pthread_atfork() has no memory");
+    return -1;
+  }
+  return PyModule_AddFunctions(module, methods);
+}
