@@ -12,13 +12,13 @@ func CacheFlushBegin() (token int64, err error) {
 	space := dispatch.Space()
 	if space == nil { // no tensor, so no program
 		w.finish(nil)
-		return waitTable.add(w), nil
+		return waits.Add(w), nil
 	}
 	go func() {
 		space.Core.FlushCache()
 		w.finish(nil)
 	}()
-	return waitTable.add(w), nil
+	return waits.Add(w), nil
 }
 
 // CacheEntries describes every entry of a persistent cache as a JSON list of objects: key, description, bytes,
