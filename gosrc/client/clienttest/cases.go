@@ -53,6 +53,7 @@ func Cases() []Case {
 		one("MLIR", mlir),
 		one("OptimizedHLO", optimized),
 		one("EnvironmentHash", environmentHash),
+		one("UnknownCompileOption", unknownCompileOption),
 		one("NaNIsKept", nanIsKept),
 		one("Coordinator", coordinates),
 		one("OutOfMemory", outOfMemory),

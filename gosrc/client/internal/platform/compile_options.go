@@ -20,18 +20,22 @@ func (p *Platform) SetCustomCompileOptions(options map[string]string) {
 	p.settings.Lock()
 	defer p.settings.Unlock()
 	p.compileOptions = copied
-	h := p.hashWith(copied)
+	h := p.hashWith(p.overridesWith(copied))
 	p.hash.Store(&h)
 }
 
 // Overrides are the debug options of the next compile; the caller owns the map.
 func (p *Platform) Overrides() map[string]string {
+	p.settings.Lock()
+	defer p.settings.Unlock()
+	return p.overridesWith(p.compileOptions)
+}
+
+func (p *Platform) overridesWith(custom map[string]string) map[string]string {
 	result := map[string]string{}
 	if p.OnHost {
 		maps.Copy(result, cpuOptions)
 	}
-	p.settings.Lock()
-	defer p.settings.Unlock()
-	maps.Copy(result, p.compileOptions)
+	maps.Copy(result, custom)
 	return result
 }

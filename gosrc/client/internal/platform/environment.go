@@ -16,12 +16,12 @@ import (
 // HashCompilationEnvironment identifies plugin, platform version, devices, options and flags.
 func (p *Platform) HashCompilationEnvironment() [16]byte { return *p.hash.Load() }
 
-// hashWith adds compile options to what is fixed at creation.
-func (p *Platform) hashWith(compileOptions map[string]string) [16]byte {
+// hashWith adds the options of a compile to what is fixed at creation.
+func (p *Platform) hashWith(overrides map[string]string) [16]byte {
 	h := sha256.New()
 	h.Write(p.identity[:])
-	for _, name := range slices.Sorted(maps.Keys(compileOptions)) {
-		entry(h, name, compileOptions[name])
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
+		entry(h, name, overrides[name])
 	}
 	return [16]byte(h.Sum(nil))
 }
@@ -41,7 +41,7 @@ func (p *Platform) environment() [16]byte {
 		entry(h, "kind", d.PJRT.Kind())
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.options.CreateOptions)) {
-		entry(h, "create option "+name, fmt.Sprintf("%T %v", p.options.CreateOptions[name], p.options.CreateOptions[name]))
+		entry(h, "create option "+name, optionText(p.options.CreateOptions[name]))
 	}
 	for _, name := range []string{"XLA_FLAGS", "LIBTPU_INIT_ARGS"} {
 		for _, flag := range compileFlags(env.String(name, "")) {
@@ -52,6 +52,19 @@ func (p *Platform) environment() [16]byte {
 		entry(h, name, env.String(name, ""))
 	}
 	return [16]byte(h.Sum(nil))
+}
+
+// optionText tells apart what the plugin is given: it knows one type of integers and one of fractions.
+func optionText(value any) string {
+	switch v := value.(type) {
+	case int:
+		value = int64(v)
+	case int32:
+		value = int64(v)
+	case float64:
+		value = float32(v)
+	}
+	return fmt.Sprintf("%T %v", value, value)
 }
 
 // entry writes a named value so that no two lists of entries give the same bytes.
