@@ -35,6 +35,9 @@ func start(t *testing.T) {
 	if plugin == "" {
 		t.Skip("XLA_GO_TEST_PLUGIN is not set")
 	}
+	if ClientInitialized() {
+		return
+	}
 	if ok, err := InitializeClient(plugin, "CPU", "{}"); !ok || err != nil {
 		t.Fatal(err)
 	}

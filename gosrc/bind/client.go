@@ -17,10 +17,12 @@ import (
 // namedPlatforms are the device types that are the names which their plugins give themselves.
 var namedPlatforms = []string{"CPU", "CUDA", "ROCM", "TPU"}
 
-// InitializeClient makes the process's client from a plugin, once: a later call gives the first
-// one's outcome. XLA_USE_IFRT chooses its model of data. deviceType is the platform that was asked for, "" for any. options is a JSON object of the
-// options that the plugin's client is made with: text, booleans, numbers, lists of integers. BLOCKING:
-// the plugin is loaded and takes its devices.
+// InitializeClient makes the process's client from a plugin. A second call is refused; after a failure each
+// later call fails in the same way. pluginPath "" leaves the plugin to the environment (PJRT_DEVICE and
+// the variables that name a library). XLA_USE_IFRT chooses the client's model of data. deviceType is the
+// platform that was asked for, "" for any. options is a JSON object of the options that the plugin's client
+// is made with: text, booleans, numbers, lists of integers. BLOCKING: the plugin is loaded and takes its
+// devices.
 func InitializeClient(pluginPath, deviceType, options string) (ok bool, err error) {
 	defer guard(&err)
 	createOptions, err := readOptions(options)
@@ -28,7 +30,11 @@ func InitializeClient(pluginPath, deviceType, options string) (ok bool, err erro
 		return false, err
 	}
 	_, err = current.Initialize(func() (client.Client, error) {
-		c, err := selection.New(selection.Options{PluginPath: pluginPath, CreateOptions: createOptions, Coordinator: job.get()})
+		construct := selection.New
+		if pluginPath == "" {
+			construct = selection.Select
+		}
+		c, err := construct(selection.Options{PluginPath: pluginPath, CreateOptions: createOptions, Coordinator: job.get()})
 		if err != nil {
 			return nil, err
 		}

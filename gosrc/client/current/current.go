@@ -22,16 +22,17 @@ var (
 	decided atomic.Pointer[outcome]
 )
 
-// Initialize makes the process's client with construct, unless one was made or failed before, and
-// gives the client or the first failure. BLOCKING: construct loads a plugin and starts its devices.
+// Initialize makes the process's client with construct. FailedPrecondition where there is one; where
+// making one has failed, the first failure again, without a call of construct. BLOCKING: construct loads a
+// plugin and starts its devices.
 func Initialize(construct func() (client.Client, error)) (client.Client, error) {
-	if o := decided.Load(); o != nil {
-		return o.client, o.err
-	}
 	mutex.Lock()
 	defer mutex.Unlock()
 	if o := decided.Load(); o != nil {
-		return o.client, o.err
+		if o.err != nil {
+			return nil, o.err
+		}
+		return nil, status.Errorf(status.FailedPrecondition, "the client can be initialized once in a process, and it has been: it is a client of %s", o.client.GetDefaultDevice())
 	}
 	o := &outcome{}
 	o.client, o.err = construct()

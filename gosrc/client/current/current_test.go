@@ -1,6 +1,7 @@
 package current
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,8 @@ type named struct {
 	name string
 }
 
+func (n *named) GetDefaultDevice() string { return n.name }
+
 func TestGetBeforeInitialize(t *testing.T) {
 	defer Replace(nil)()
 	if c, err := Get(); c != nil || status.CodeOf(err) != status.FailedPrecondition {
@@ -27,29 +30,32 @@ func TestGetBeforeInitialize(t *testing.T) {
 
 func TestInitializedOnce(t *testing.T) {
 	defer Replace(nil)()
-	var constructed atomic.Int32
-	results := make([]client.Client, 8)
+	var constructed, refused atomic.Int32
 	var group sync.WaitGroup
-	for i := range results {
+	for range 8 {
 		group.Go(func() {
 			c, err := Initialize(func() (client.Client, error) {
 				constructed.Add(1)
-				return &named{name: "first"}, nil
+				return &named{name: "TPU:7"}, nil
 			})
-			if err != nil {
-				t.Error(err)
+			if err == nil {
+				if known, err := Get(); known != c || err != nil || c != IfInitialized() {
+					t.Errorf("made %v, but Get gives %v, %v", c, known, err)
+				}
+				return
 			}
-			results[i] = c
+			refused.Add(1)
+			if status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "once") || !strings.Contains(err.Error(), "TPU:7") {
+				t.Errorf("the second initialization: %v", err)
+			}
+			if IfInitialized() == nil {
+				t.Error("refused before there was a client")
+			}
 		})
 	}
 	group.Wait()
-	if n := constructed.Load(); n != 1 {
-		t.Errorf("constructed %d times, want once", n)
-	}
-	for _, c := range results {
-		if c != results[0] || c != IfInitialized() {
-			t.Error("callers got different clients")
-		}
+	if constructed.Load() != 1 || refused.Load() != 7 {
+		t.Errorf("constructed %d times and refused %d times, want 1 and 7", constructed.Load(), refused.Load())
 	}
 }
 
@@ -58,11 +64,16 @@ func TestFirstFailureStays(t *testing.T) {
 	_, first := Initialize(func() (client.Client, error) {
 		return nil, status.Errorf(status.NotFound, "no plugin")
 	})
-	c, second := Initialize(func() (client.Client, error) { return &named{}, nil })
-	if c != nil || first == nil || second != first {
-		t.Errorf("after %v came %v, %v; want the first failure again", first, c, second)
-	}
-	if _, err := Get(); err != first || IfInitialized() != nil {
-		t.Errorf("Get = %v, want %v", err, first)
+	for range 2 {
+		c, second := Initialize(func() (client.Client, error) {
+			t.Error("constructed after a failure")
+			return &named{}, nil
+		})
+		if c != nil || first == nil || second != first {
+			t.Errorf("after %v came %v, %v; want the first failure again", first, c, second)
+		}
+		if _, err := Get(); err != first || IfInitialized() != nil {
+			t.Errorf("Get = %v, want %v", err, first)
+		}
 	}
 }
