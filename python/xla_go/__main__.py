@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from xla_go import __version__, _program_cache, doctor
+from xla_go import __version__, _program_cache, conform, doctor
 
 
 def main() -> int:
@@ -16,9 +16,12 @@ def main() -> int:
     cache = commands.add_parser("cache", help="the compiled programs that are kept on disk for other processes")
     cache.add_argument("action", choices=_program_cache.ACTIONS, help="; ".join(f"{name}: {text}" for name, text in _program_cache.ACTIONS.items()))
     cache.add_argument("--directory", default="", help="where they are; by default where this environment keeps them")
+    conform.add_arguments(commands.add_parser("conform", help="test a PJRT plugin against the client contract; status 1 where a case fails"))
     arguments = parser.parse_args()
     if arguments.command == "cache":
         return _program_cache.main(arguments.action, arguments.directory)
+    if arguments.command == "conform":
+        return conform.main(arguments)
     return doctor.main()
 
 

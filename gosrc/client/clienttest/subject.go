@@ -20,6 +20,8 @@ type Subject struct {
 	New func(options map[string]any) (client.Client, error)
 	// Single and Several are the create options for the cases of one and of several devices.
 	Single, Several map[string]any
+	// DeviceType and PlatformVersion are what the plugin says of itself.
+	DeviceType, PlatformVersion string
 	// Faults says that the plugin is the test plugin, which fails and delays as its options say.
 	Faults bool
 	// Alive counts, by sort, what clients hold; after a case it has to be what it was before. May be nil.
@@ -37,7 +39,8 @@ const testPlugin = "TESTPLUGIN"
 
 // NewSubject makes a subject of the client of that kind over the plugin at path. It asks the plugin what it is;
 // where the plugin has an option for the number of devices, that is set to 1 for the cases of one device and
-// to devices for those of several, unless single or several have it. BLOCKING: makes a client and closes it.
+// to devices for those of several, unless single (options for all cases) or several (more of them for
+// cases of several devices) have it. BLOCKING: makes a client and closes it.
 func NewSubject(kind, path string, devices int, single, several map[string]any) (*Subject, error) {
 	construct := Kinds[kind]
 	if construct == nil {
@@ -51,15 +54,16 @@ func NewSubject(kind, path string, devices int, single, several map[string]any) 
 	if err != nil {
 		return nil, err
 	}
-	deviceType := c.GetDeviceType()
+	s.DeviceType, s.PlatformVersion = c.GetDeviceType(), c.GetPlatformVersion()
 	if err := c.Close(); err != nil {
 		return nil, err
 	}
-	s.Faults = deviceType == testPlugin
-	if name := deviceOptions[deviceType]; name != "" {
+	s.Faults = s.DeviceType == testPlugin
+	if name := deviceOptions[s.DeviceType]; name != "" {
 		s.Single[name], s.Several[name] = int64(1), int64(devices)
 	}
 	maps.Copy(s.Single, single)
+	maps.Copy(s.Several, single)
 	maps.Copy(s.Several, several)
 	return s, nil
 }
