@@ -237,10 +237,10 @@ class _Runner:
     def _run_child(self) -> None:
         with tempfile.TemporaryFile() as log, _Child(self.settings, self.left, log) as child:
             running, begun, log_start = "", time.monotonic(), 0
-            # Loading a plugin may take a while as well.
+            # The limit holds for loading the plugin as well.
             while (line := child.read_line(begun + self.timeout)) is not None:
                 if "begin" in line:
-                    running, begun, log_start = line["begin"], time.monotonic(), os.fstat(log.fileno()).st_size
+                    running, begun, log_start = line["begin"], time.monotonic(), line["log"]
                 elif "case" in line:
                     self._add(Result(line["case"], line["outcome"], line["text"], line["seconds"]))
                     running, begun = "", time.monotonic()
@@ -355,7 +355,7 @@ def _run_as_child(descriptor: int, settings: str) -> int:
             return 0
         tell({"device_type": opened["device_type"], "platform_version": opened["platform_version"]})
         for name in names:
-            tell({"begin": name})
+            tell({"begin": name, "log": os.fstat(sys.stderr.fileno()).st_size})
             tell(json.loads(_runtime.call("RunConformanceCase", opened["handle"], name)))
     return 0
 
