@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"xla_go/gosrc/client/clienttest"
+	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/status"
 )
 
-// subjectTable holds what the conformance suite runs on.
-var subjectTable = table[*clienttest.Subject]{noun: "conformance subject"}
+// conformanceSubjects holds what the conformance suite runs on.
+var conformanceSubjects = dispatch.NewHandles[*clienttest.Subject]("conformance subject")
 
 // conformanceSettings are what OpenConformance takes.
 type conformanceSettings struct {
@@ -54,7 +55,7 @@ func OpenConformance(settings string) (text string, err error) {
 		return "", err
 	}
 	return encode(map[string]any{
-		"handle": subjectTable.add(subject), "device_type": subject.DeviceType, "platform_version": subject.PlatformVersion,
+		"handle": conformanceSubjects.Add(subject), "device_type": subject.DeviceType, "platform_version": subject.PlatformVersion,
 	})
 }
 
@@ -62,7 +63,7 @@ func OpenConformance(settings string) (text string, err error) {
 // ("pass", "fail", "unsupported" or "skip"), text (what was found or why) and seconds. BLOCKING.
 func RunConformanceCase(handle int64, name string) (text string, err error) {
 	defer guard(&err)
-	subject, err := subjectTable.get(handle)
+	subject, err := conformanceSubjects.Get(handle)
 	if err != nil {
 		return "", status.Annotate(err, "RunConformanceCase()")
 	}
