@@ -164,18 +164,38 @@ func (b *Buffer) IsReady() (ready bool, err error) {
 	return true, b.settle(err)
 }
 
-// Await waits for the value and gives the error that it failed with. BLOCKING.
+// maxWaitingThreads bounds the OS threads that Await blocks. A thread is woken some tens of microseconds
+// sooner than a goroutine through a callback, but a thousand threads are no use to anyone.
+const maxWaitingThreads = 8
+
+var waitingThreads atomic.Int32
+
+// Await waits for the value and gives the error that it failed with. BLOCKING. The first few callers
+// hold an OS thread each, others only where the plugin cannot call back.
 func (b *Buffer) Await() error {
 	if ready, err := b.IsReady(); ready || err != nil {
 		return err
 	}
-	h, err := b.handle()
+	defer waitingThreads.Add(-1)
+	if waitingThreads.Add(1) <= maxWaitingThreads {
+		h, err := b.handle()
+		if err != nil {
+			return err
+		}
+		err = b.client.plugin.check(C.xg_buffer_await(b.client.plugin.api, h))
+		runtime.KeepAlive(b)
+		return b.settle(err)
+	}
+	e, err := b.ReadyEvent()
 	if err != nil {
 		return err
 	}
-	err = b.client.plugin.check(C.xg_buffer_await(b.client.plugin.api, h))
-	runtime.KeepAlive(b)
-	return b.settle(err)
+	defer e.Destroy()
+	outcome := make(chan error, 1)
+	if e.OnReady(func(err error) { outcome <- err }) != nil {
+		return b.settle(e.Await())
+	}
+	return b.settle(<-outcome)
 }
 
 // ReadyEvent gives an event for the value; the caller destroys it.

@@ -44,10 +44,13 @@ func (p *Platform) DownloadAll(n int, fetch func(i int) (client.Literal, error))
 
 // Read copies one buffer's value to the host. BLOCKING.
 func (p *Platform) Read(b *pjrt.Buffer, layout *Layout, into []byte, rank int) error {
-	if !p.OnHost || !layout.IsRowMajor(b) {
-		return b.ToHost(into, rank)
+	if p.OnHost && layout.IsRowMajor(b) {
+		return b.Read(into)
 	}
-	return b.Read(into)
+	if err := b.Await(); err != nil { // the plugin would hold a thread for all that time
+		return err
+	}
+	return b.ToHost(into, rank)
 }
 
 // Lend waits for the value and takes an external reference. BLOCKING.
