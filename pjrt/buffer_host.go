@@ -13,16 +13,6 @@ import (
 	"xla_go/gosrc/status"
 )
 
-// Host describes an array in host memory. Exactly one of Bytes and Address is set.
-type Host struct {
-	Bytes   []byte
-	Address uintptr
-	Dtype   dtype.Dtype
-	Dims    []int64
-	// ByteStrides are positive, per dimension; nil means dense and row-major.
-	ByteStrides []int64
-}
-
 // FromHost queues an upload to a device and gives the buffer. With done nil the memory has been
 // read when it returns. Otherwise the plugin may go on reading, and done is called once, from any
 // thread, when it no longer does (also after an error of the upload); done must not block.
@@ -52,6 +42,16 @@ func (c *Client) FromHostZeroCopy(host Host, device *Device, done func()) (*Buff
 		return nil, status.Errorf(status.InvalidArgument, "FromHostZeroCopy(): expected memory by address and a function to call when it is free, got Go memory or none")
 	}
 	return c.fromHost(host, device.handle, nil, C.HOST_IMMUTABLE_ZERO_COPY, done)
+}
+
+// FromHostTaken lets the buffer take the host memory over where the plugin can: it then belongs to the device until
+// done, and a program that consumes the buffer writes its result there, so that done may come with the end of another
+// buffer. The memory must lie outside of Go (Host.Address), dense and row-major.
+func (c *Client) FromHostTaken(host Host, device *Device, done func()) (*Buffer, error) {
+	if host.Bytes != nil || done == nil {
+		return nil, status.Errorf(status.InvalidArgument, "FromHostTaken(): expected memory by address and a function to call when it is free, got Go memory or none")
+	}
+	return c.fromHost(host, device.handle, nil, C.HOST_MUTABLE_ZERO_COPY, done)
 }
 
 func (c *Client) fromHost(host Host, device *C.PJRT_Device, memory *C.PJRT_Memory, semantics C.int, done func()) (*Buffer, error) {
@@ -128,6 +128,9 @@ func (b *Buffer) Read(dst []byte) error {
 	if len(dst) == 0 {
 		return b.Await()
 	}
+	if len(dst) > copyAlone {
+		return b.readLarge(dst)
+	}
 	for {
 		h, err := b.handle()
 		if err != nil {
@@ -138,6 +141,23 @@ func (b *Buffer) Read(dst []byte) error {
 		runtime.KeepAlive(b)
 		if err != nil || bool(poll.ready) {
 			return err
+		}
+		if err := b.Await(); err != nil {
+			return err
+		}
+	}
+}
+
+// readLarge is Read on several threads.
+func (b *Buffer) readLarge(dst []byte) error {
+	for {
+		address, ready, err := b.Lend()
+		if err != nil {
+			return err
+		}
+		if ready {
+			ReadAddress(address, dst)
+			return b.Return()
 		}
 		if err := b.Await(); err != nil {
 			return err

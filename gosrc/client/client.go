@@ -164,6 +164,10 @@ type Client interface {
 	CopyToDevice(data Data, device string) (Data, error)
 	// TransferFromDevice waits for the values and copies them to the host. BLOCKING.
 	TransferFromDevice(data []Data) ([]Literal, error)
+	// TransferFromDeviceInto waits for one value and copies it, dense and row-major, to memory of the caller, which
+	// has exactly its size and may lie outside of Go: one copy where TransferFromDevice and a copy out of its Literal
+	// would be two. The memory holds anything after an error. BLOCKING.
+	TransferFromDeviceInto(data Data, destination []byte) error
 
 	// UnsafeBufferPointer gives the device address of data that is not sharded. BLOCKING until the value exists.
 	UnsafeBufferPointer(data Data) (uintptr, error)

@@ -143,24 +143,44 @@ func (c *Client) CopyToDevice(d client.Data, name string) (client.Data, error) {
 // TransferFromDevice waits for the values and copies them to the host. BLOCKING.
 func (c *Client) TransferFromDevice(list []client.Data) ([]client.Literal, error) {
 	return c.DownloadAll(len(list), func(i int) (client.Literal, error) {
-		mine, a, err := c.holdOf(list[i])
+		mine, err := c.own(list[i])
 		if err != nil {
 			return client.Literal{}, err
 		}
-		defer a.Release()
-		bytes, err := c.download(mine, a)
-		if err != nil {
-			return client.Literal{}, mine.explain(a, err)
-		}
-		return client.Literal{Shape: mine.Global, Bytes: bytes}, nil
+		bytes, err := c.download(mine, nil)
+		return client.Literal{Shape: mine.Global, Bytes: bytes}, err
 	})
 }
 
-// download copies an array to the host, put together from its shards without a program. BLOCKING.
-func (c *Client) download(d *data, a *array) ([]byte, error) {
+// TransferFromDeviceInto waits for the value and copies it to memory of the caller. BLOCKING.
+func (c *Client) TransferFromDeviceInto(d client.Data, destination []byte) error {
+	mine, err := c.own(d)
+	if err != nil {
+		return status.Annotate(err, "TransferFromDeviceInto()")
+	}
+	return c.DownloadInto(mine.Global, destination, func() error {
+		_, err := c.download(mine, destination)
+		return err
+	})
+}
+
+// download copies a value to memory of its size, nil for new one. BLOCKING.
+func (c *Client) download(d *data, into []byte) ([]byte, error) {
+	a, err := d.hold()
+	if err != nil {
+		return nil, err
+	}
+	defer a.Release()
+	if into == nil {
+		into = pjrt.Uncleared(d.Global.ByteSize())
+	}
+	return into, d.explain(a, c.copyOut(d, a, into))
+}
+
+// copyOut copies an array to the host, put together from its shards without a program. BLOCKING.
+func (c *Client) copyOut(d *data, a *array, into []byte) error {
 	if a.single() {
-		bytes := make([]byte, d.Global.ByteSize())
-		return bytes, c.readShard(a.shards[0], bytes, d.Global.Rank())
+		return c.readShard(a.shards[0], into, d.Global.Rank())
 	}
 	platform.ReplicateShardedData.Add(1)
 	whole := sharding.Whole{Name: d, Shape: d.Global, Sharding: a.sharding.annotation, Partitions: a.sharding.devices.partitions}
@@ -175,7 +195,7 @@ func (c *Client) download(d *data, a *array) ([]byte, error) {
 		}
 		return c.readShard(s, into, tile.Rank())
 	}
-	return whole.Assemble()
+	return whole.Assemble(into)
 }
 
 func (c *Client) readShard(s *shard, into []byte, rank int) error {

@@ -102,25 +102,39 @@ func (c *Client) TransferFromDevice(list []client.Data) ([]client.Literal, error
 		if err != nil {
 			return client.Literal{}, err
 		}
-		return c.download(mine)
+		bytes, err := c.download(mine, nil)
+		return client.Literal{Shape: mine.Global, Bytes: bytes}, err
 	})
 }
 
-func (c *Client) download(d *data) (client.Literal, error) {
+// TransferFromDeviceInto waits for the value and copies it to memory of the caller. BLOCKING.
+func (c *Client) TransferFromDeviceInto(d client.Data, destination []byte) error {
+	mine, err := c.own(d)
+	if err != nil {
+		return status.Annotate(err, "TransferFromDeviceInto()")
+	}
+	return c.DownloadInto(mine.Global, destination, func() error {
+		_, err := c.download(mine, destination)
+		return err
+	})
+}
+
+// download copies a value to memory of its size, nil for new one. BLOCKING.
+func (c *Client) download(d *data, into []byte) ([]byte, error) {
 	m, err := d.Hold()
 	if err != nil {
-		return client.Literal{}, err
+		return nil, err
 	}
 	defer m.Release()
+	if into == nil {
+		into = pjrt.Uncleared(d.Global.ByteSize())
+	}
 	if m.buffer == nil {
-		bytes, err := c.assemble(d, m)
-		return client.Literal{Shape: d.Global, Bytes: bytes}, d.explain(m, err)
+		err = c.assemble(d, m, into)
+	} else {
+		err = c.readBuffer(m, into, d.Global.Rank())
 	}
-	bytes := make([]byte, d.Global.ByteSize())
-	if err := c.readBuffer(m, bytes, d.Global.Rank()); err != nil {
-		return client.Literal{}, d.explain(m, err)
-	}
-	return client.Literal{Shape: d.Global, Bytes: bytes}, nil
+	return into, d.explain(m, err)
 }
 
 // readBuffer copies one buffer's value to the host. BLOCKING.

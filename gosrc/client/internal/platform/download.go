@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 	"xla_go/pjrt"
 )
@@ -40,6 +41,20 @@ func (p *Platform) DownloadAll(n int, fetch func(i int) (client.Literal, error))
 	inboundData.Observe(float64(bytes))
 	transferFromDeviceTime.Observe(time.Since(start))
 	return result, nil
+}
+
+// DownloadInto fetches a value of shape s into destination, which must have its size. BLOCKING.
+func (p *Platform) DownloadInto(s shape.Shape, destination []byte, fetch func() error) error {
+	start := time.Now()
+	if int64(len(destination)) != s.ByteSize() {
+		return status.Errorf(status.InvalidArgument, "TransferFromDeviceInto(): expected memory of %d bytes for %s, got %d", s.ByteSize(), s, len(destination))
+	}
+	if err := fetch(); err != nil {
+		return status.Annotate(err, "TransferFromDeviceInto()")
+	}
+	inboundData.Observe(float64(len(destination)))
+	transferFromDeviceTime.Observe(time.Since(start))
+	return nil
 }
 
 // Read copies one buffer's value to the host. BLOCKING.

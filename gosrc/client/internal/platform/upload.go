@@ -7,6 +7,14 @@ import (
 	"xla_go/pjrt"
 )
 
+// From these sizes an upload to host memory goes by memory of the pool. Below the first, the plugin's allocator has
+// warm memory itself and its copy is cheaper by the callback; a strided source has to be packed in any case, and
+// the pool saves the second copy.
+const (
+	pooledUpload       = 1 << 20
+	pooledPackedUpload = 64 << 10
+)
+
 // asyncUpload is the size from which an upload goes on after the call where the source allows it.
 // Below it a copy is cheaper than the callback.
 const asyncUpload = 64 << 10
@@ -58,6 +66,14 @@ func (p *Platform) upload(source *client.TensorSource) (b *pjrt.Buffer, on *Devi
 	if err != nil {
 		return nil, nil, err
 	}
+	size, pooledFrom := source.Shape.ByteSize(), int64(pooledUpload)
+	if !dense {
+		pooledFrom = pooledPackedUpload
+	}
+	if p.OnHost && size >= pooledFrom {
+		b, err := p.uploadPooled(host, size, on)
+		return b, on, err
+	}
 	if !dense {
 		packed, err := pjrt.Pack(host)
 		if err != nil {
@@ -66,7 +82,7 @@ func (p *Platform) upload(source *client.TensorSource) (b *pjrt.Buffer, on *Devi
 		host = pjrt.Host{Bytes: packed, Dtype: host.Dtype, Dims: host.Dims}
 	}
 	var done func()
-	if dense && release != nil && source.Address != 0 && source.Shape.ByteSize() >= asyncUpload {
+	if dense && release != nil && source.Address != 0 && size >= asyncUpload {
 		done, handedOver = release, true
 	}
 	b, err = p.PJRT.FromHost(host, on.PJRT, done)
@@ -75,6 +91,25 @@ func (p *Platform) upload(source *client.TensorSource) (b *pjrt.Buffer, on *Devi
 		return nil, nil, err
 	}
 	return b, on, nil
+}
+
+// uploadPooled makes the one copy into memory that the buffer then has as its own, until it and every value that
+// programs put in its place are gone.
+func (p *Platform) uploadPooled(host pjrt.Host, size int64, on *Device) (*pjrt.Buffer, error) {
+	memory, err := uploads.take(size)
+	if err != nil {
+		return nil, err
+	}
+	if err := pjrt.Copy(memory.Bytes[:size], host); err != nil {
+		uploads.give(memory)
+		return nil, err
+	}
+	packed := pjrt.Host{Address: memory.Address(), Dtype: host.Dtype, Dims: host.Dims}
+	b, err := p.PJRT.FromHostTaken(packed, on.PJRT, func() { uploads.give(memory) })
+	if err != nil {
+		uploads.give(memory) // FromHostTaken has not called it
+	}
+	return b, err
 }
 
 // hostArray checks a source. dense is true where the bytes lie as the device wants them.

@@ -22,26 +22,25 @@ type Whole struct {
 	Read func(shard int, tile shape.Shape, into []byte) error
 }
 
-// Assemble puts the value together on the host, without a program. BLOCKING, as Read.
-func (w *Whole) Assemble() ([]byte, error) {
+// Assemble puts the value together in memory of its size on the host, without a program. BLOCKING, as Read.
+func (w *Whole) Assemble(whole []byte) error {
 	s, err := Parse(w.Sharding.OpSharding)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	whole := make([]byte, w.Shape.ByteSize())
 	switch s.Kind {
 	case Replicated, Unknown:
-		return whole, w.Read(0, w.Shape, whole)
+		return w.Read(0, w.Shape, whole)
 	case Maximal:
 		i, err := w.Only(s)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return whole, w.Read(i, w.Shape, whole)
+		return w.Read(i, w.Shape, whole)
 	case Other:
-		return whole, w.readTiles(s, whole)
+		return w.readTiles(s, whole)
 	}
-	return nil, status.Errorf(status.InvalidArgument, "each device has a value of its own in %s: take its shards", w.Name)
+	return status.Errorf(status.InvalidArgument, "each device has a value of its own in %s: take its shards", w.Name)
 }
 
 // Only gives the shard that has the value of a sharding to one device.
