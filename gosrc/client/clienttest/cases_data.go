@@ -2,7 +2,6 @@ package clienttest
 
 import (
 	"bytes"
-	"runtime"
 	"time"
 
 	"xla_go/gosrc/client"
@@ -165,22 +164,6 @@ func transferBadInput(t *T, c client.Client) {
 			t.Errorf("%s: %d of 3 sources released", test.name, released)
 		}
 	}
-}
-
-func sourceMayChange(t *T, c client.Client) {
-	for _, n := range []int64{16, 1 << 20} { // small and large take different ways
-		bytes := make([]byte, 4*n)
-		for i := range bytes {
-			bytes[i] = 1
-		}
-		d := upload(t, c, f32(n), bytes)
-		clear(bytes)
-		if got := read(t, c, d); got[0] != 1 || got[len(got)-1] != 1 {
-			t.Errorf("%d values: a change of the source after the call shows on the device", n)
-		}
-		d.Close()
-	}
-	runtime.GC()
 }
 
 func assign(t *T, c client.Client) {

@@ -102,6 +102,10 @@ func (c *tracked) TransferFromDevice(data []client.Data) ([]client.Literal, erro
 	return c.call("TransferFromDevice").TransferFromDevice(data)
 }
 
+func (c *tracked) TransferFromDeviceInto(data client.Data, destination []byte) error {
+	return c.call("TransferFromDeviceInto").TransferFromDeviceInto(data, destination)
+}
+
 func (c *tracked) UnsafeBufferPointer(data client.Data) (uintptr, error) {
 	return c.call("UnsafeBufferPointer").UnsafeBufferPointer(data)
 }
