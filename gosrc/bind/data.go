@@ -131,12 +131,10 @@ func Read(handle, address, length int64) (bytes int64, err error) {
 	if need := data.Shape().ByteSize(); need != length {
 		return 0, status.Errorf(status.InvalidArgument, "Read(): expected room for %d bytes, the size of %s, got %d", need, data.Shape(), length)
 	}
-	literals, err := c.TransferFromDevice([]client.Data{data})
-	if err != nil {
+	if err := c.TransferFromDeviceInto(data, dispatch.Memory(uintptr(address), int(length))); err != nil {
 		return 0, err
 	}
-	dispatch.CopyTo(uintptr(address), literals[0].Bytes)
-	return int64(len(literals[0].Bytes)), nil
+	return length, nil
 }
 
 // LiveData counts the data that Python holds by handle. Tensors are not among them.

@@ -9,6 +9,7 @@ void xla_go_copy_strided(char *destination, const char *source, int64_t item_siz
 import "C"
 
 import (
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -21,6 +22,10 @@ import (
 	"xla_go/gosrc/status"
 	"xla_go/gosrc/tensor"
 )
+
+// largeRead is the size from which a whole dense value is read by the client's own copy, which may be on several
+// threads.
+const largeRead = 1 << 20
 
 var inbound = metrics.Bytes("InboundData")
 
@@ -186,6 +191,9 @@ func xlaGoReadFinish(token C.int64_t, destination unsafe.Pointer, e *C.xla_go_er
 func (r *reading) copyTo(destination unsafe.Pointer) error {
 	c := space.Core.Client()
 	data := r.wait.Data(0)
+	if r.bytes >= largeRead && r.offset == 0 && r.bytes == data.Shape().ByteSize() && slices.Equal(r.strides, shape.RowMajorStrides(r.sizes)) {
+		return c.TransferFromDeviceInto(data, unsafe.Slice((*byte)(destination), r.bytes))
+	}
 	inbound.Observe(float64(r.bytes))
 	reference, err := c.AcquireExternalReference(data)
 	if err == nil {
