@@ -6,6 +6,7 @@ package dispatch
 import "C"
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"xla_go/gosrc/client"
@@ -28,7 +29,9 @@ func xlaGoOp(c *C.xla_go_call) (result C.int32_t) {
 	defer recovered(&c.error, &result)
 	// On an error too: what the call made and nothing took is freed.
 	defer core.Graph.EndCall()
-	if err := runCall(c); err != nil {
+	err := runCall(c)
+	showCompiles()
+	if err != nil {
 		return fail(&c.error, err)
 	}
 	return 0
@@ -87,6 +90,7 @@ func upload(target *C.xla_go_tensor, data uintptr) error {
 //export xlaGoCopy
 func xlaGoCopy(source, target *C.xla_go_tensor, e *C.xla_go_error) (result C.int32_t) {
 	defer recovered(e, &result)
+	defer showCompiles()
 	var err error
 	if source.storage.device == target.storage.device {
 		err = copyWithin(source, target)
@@ -169,6 +173,9 @@ func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) 
 	root.Set(space.Read(&v))
 	defer root.Drop()
 	if !root.Value().IsLeaf() {
+		if err := core.RefuseRead(); err != nil {
+			return nil, v.Dtype, dims, err
+		}
 		if _, err := device.Cut(); err != nil {
 			return nil, v.Dtype, dims, err
 		}
@@ -181,6 +188,7 @@ func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) 
 //export xlaGoSync
 func xlaGoSync(device C.int32_t, token *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
 	defer recovered(e, &result)
+	defer showCompiles()
 	core := space.Core
 	d, err := core.Device(int(device))
 	if err != nil {
@@ -220,6 +228,11 @@ func xlaGoCount(name *C.char, n C.int64_t) { metrics.Counter(C.GoString(name)).A
 //export xlaGoDeviceCount
 func xlaGoDeviceCount() C.int32_t {
 	return C.int32_t(space.Core.Client().GetNumLocalDevices())
+}
+
+// showCompiles makes the number of compiles visible to the adapter. Deferred in each call that may start one.
+func showCompiles() {
+	atomic.StoreInt64((*int64)(unsafe.Pointer(&C.xla_go_compiles)), space.Core.CompileCount())
 }
 
 //export xlaGoRowsDigest

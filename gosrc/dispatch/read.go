@@ -95,6 +95,7 @@ func xlaGoReadBegin(source *C.xla_go_tensor, token *C.int64_t, e *C.xla_go_error
 		return fail(e, err)
 	}
 	r, err := begin(&v)
+	showCompiles()
 	if err != nil {
 		return fail(e, err)
 	}
@@ -134,6 +135,9 @@ func begin(v *ops.View) (*reading, error) {
 		return r, nil
 	}
 	if !value.IsLeaf() {
+		if err := core.RefuseRead(); err != nil {
+			return nil, err
+		}
 		if _, err := root.Device().Cut(); err != nil {
 			return nil, err
 		}

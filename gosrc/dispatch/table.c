@@ -3,6 +3,8 @@
 
 #include "_cgo_export.h"
 
+int64_t xla_go_compiles;
+
 static const xla_go_table table = {
     .struct_size = sizeof(xla_go_table),
     .version = XLA_GO_DISPATCH_VERSION,
@@ -20,6 +22,7 @@ static const xla_go_table table = {
     .buffer_pointer = xlaGoBufferPointer,
     .device_count = xlaGoDeviceCount,
     .rows_digest = xlaGoRowsDigest,
+    .compiles = &xla_go_compiles,
 };
 
 const xla_go_table* xla_go_get_table(void) { return &table; }

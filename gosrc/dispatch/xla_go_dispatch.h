@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define XLA_GO_DISPATCH_VERSION 1
+#define XLA_GO_DISPATCH_VERSION 2
 #define XLA_GO_MAX_RANK 25
 #define XLA_GO_MAX_OUTPUTS 16
 #define XLA_GO_MESSAGE_BYTES 2048
@@ -178,7 +178,13 @@ typedef struct xla_go_table {
   // XLA_GO_ROWS_DIGEST of the runtime's table of rows: an adapter with another one calls the wrong
   // operators.
   uint64_t (*rows_digest)(void);
+
+  // The number of compiles that this process's calls have started, read without a call. Where it
+  // has changed after a call, the adapter tells Python, which knows the user's file and line.
+  const int64_t* compiles;
 } xla_go_table;
+
+extern int64_t xla_go_compiles;
 
 #ifdef __cplusplus
 }

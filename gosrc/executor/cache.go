@@ -143,24 +143,30 @@ func isAllowed(d ir.Donation, allowed []ir.Donation) bool {
 
 // compile lowers and compiles e from its key. It runs on a goroutine of its own, without Core.Mu:
 // the caller of the cut has long gone on.
-func (c *Core) compile(e *executable, d *Device) {
-	defer close(e.done)
+func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]byte) {
+	started, fromDisk := time.Now(), false
 	program, err := ir.DecodeKey(e.key)
-	if err != nil {
-		e.err = err
-		return
+	if err == nil {
+		program.Donors = e.donors
+		e.computation, e.scalarBytes, fromDisk, err = c.build(program, d, c.persistence)
 	}
-	program.Donors = e.donors
-	e.computation, e.scalarBytes, e.err = c.build(program, d, c.persistence)
+	e.err = err
+	took := time.Since(started)
+	close(e.done)
+	// Nobody waits for what follows.
+	if program != nil {
+		c.compiles.explained(noted, program, candidates)
+	}
+	c.compiles.ended(noted, took, fromDisk, err, c.options.ShowCompiles)
 }
 
 // build lowers and compiles a program, or finds it compiled in kept, which may be nil. BLOCKING.
-func (c *Core) build(program *ir.Program, d *Device, kept *persistence) (client.Computation, int, error) {
+func (c *Core) build(program *ir.Program, d *Device, kept *persistence) (computation client.Computation, scalarBytes int, fromDisk bool, err error) {
 	started := time.Now()
 	module, err := program.Lower("step", c.options.TupleThreshold)
 	loweringTime.Observe(time.Since(started))
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	instance := client.CompileInstance{
 		HLO: module.HLO, Name: "step", CompilationDevice: d.name,
@@ -170,21 +176,21 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence) (client.
 	if kept != nil {
 		key = kept.key(&instance)
 		if found := kept.load(key, instance.Devices); found != nil {
-			return found, module.ScalarWords * 4, nil
+			return found, module.ScalarWords * 4, true, nil
 		}
 	}
 	compiled, err := c.client.Compile([]client.CompileInstance{instance})
 	if err != nil {
-		return nil, 0, status.Annotate(err, "compile")
+		return nil, 0, false, status.Annotate(err, "compile")
 	}
 	kept.store(key, program, compiled[0])
 	if c.options.DumpDirectory != "" {
 		if err := c.dump(module.HLO, compiled[0]); err != nil {
 			compiled[0].Close()
-			return nil, 0, err
+			return nil, 0, false, err
 		}
 	}
-	return compiled[0], module.ScalarWords * 4, nil
+	return compiled[0], module.ScalarWords * 4, false, nil
 }
 
 // CachedPrograms gives the number of programs in the cache.

@@ -28,6 +28,8 @@ type Core struct {
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
 	persistence *persistence // nil for none
+	compiles    compileLog
+	strict      atomic.Int32 // how often strict mode was entered and not left
 
 	released     releaseList
 	releasesLeft atomic.Bool // released has nodes
@@ -229,7 +231,8 @@ func (d *Device) EndCall() error {
 	d.core.DrainReleases()
 	d.madeSinceCut += int64(d.core.Graph.Temporaries())
 	d.core.Graph.EndCall()
-	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit {
+	// In strict mode only the user ends a graph.
+	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit && d.core.strict.Load() == 0 {
 		_, err := d.cut()
 		return err
 	}

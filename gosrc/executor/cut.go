@@ -40,8 +40,8 @@ func (c *Core) Reported(err error) {
 
 func (d *Device) cut() (*Step, error) {
 	d.core.DrainReleases()
-	d.madeSinceCut = 0
 	if d.head == nil {
+		d.madeSinceCut = 0
 		return nil, nil
 	}
 	core := d.core
@@ -54,7 +54,14 @@ func (d *Device) cut() (*Step, error) {
 	order := core.Graph.Walk(values)
 	graphSize.Observe(float64(len(order)))
 	allowed := d.collect(order, s)
-	e, varied := core.program(d, order, values, allowed)
+	e, varied, err := core.program(d, order, values, allowed)
+	if err != nil {
+		for _, b := range s.arguments {
+			b.Release()
+		}
+		return nil, err
+	}
+	d.madeSinceCut = 0
 	s.scalars = packScalars(order, varied)
 	aliasCount.Observe(float64(len(e.donors)))
 	s.executable = e
@@ -69,46 +76,53 @@ func (d *Device) cut() (*Step, error) {
 }
 
 // program finds the executable for a walked graph, or starts the compile of one. varied says which
-// of the graph's variable attributes are parameters of it; nil for none.
+// of the graph's variable attributes are parameters of it; nil for none. An error only in strict mode, where
+// nothing is started.
 //
 // A program is compiled as it is at first, with constant offsets, which is the faster code. Once a second graph
 // differs from a known one in nothing but offsets, those become parameters, and one program serves
 // all that follow.
-func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donation) (e *executable, varied []bool) {
+func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donation) (e *executable, varied []bool, err error) {
 	signature := ir.Signature{Outputs: values}
 	key := ir.AppendKey(nil, order, signature)
 	if e = c.cache.find(key, allowed); e != nil && !isFailed(e) {
 		countCached.Add(1)
-		return e, nil
+		return e, nil, nil
 	}
+	reason := ""
 	if e != nil { // a failed compile is tried again: its cause may be gone
 		c.cache.remove(e)
+		reason = "its compile failed before"
 	}
 	familyKey, offsets := ir.AppendFamilyKey(nil, nil, order, signature)
 	f := c.cache.family(familyKey, offsets)
-	if !f.differs(offsets) {
-		return c.start(key, allowed, d), nil
-	}
-	if f.serves(offsets) && !isFailed(f.executable) {
+	if f.serves(offsets) && f.differs(offsets) && !isFailed(f.executable) {
 		countCached.Add(1)
-		return f.executable, f.varied
+		return f.executable, f.varied, nil
+	}
+	if c.strict.Load() > 0 {
+		return nil, nil, c.refuseCompile(key)
+	}
+	if !f.differs(offsets) {
+		return c.start(key, allowed, d, reason), nil, nil
 	}
 	program, err := ir.DecodeKey(key)
 	if err != nil {
-		return c.start(key, allowed, d), nil
+		return c.start(key, allowed, d, reason), nil, nil
 	}
 	f.widen(offsets)
 	program = program.Vary(func(node int) bool { return ir.IsVariable(order[node]) }, f.varied)
-	f.executable = c.start(program.AppendKey(nil), allowed, d)
-	return f.executable, f.varied
+	f.executable = c.start(program.AppendKey(nil), allowed, d, "offsets differ from those of a known program and become parameters, for all that follow")
+	return f.executable, f.varied, nil
 }
 
-// start puts a program into the cache and compiles it on a goroutine of its own.
-func (c *Core) start(key []byte, allowed []ir.Donation, d *Device) *executable {
+// start puts a program into the cache and compiles it on a goroutine of its own. An empty reason is found out there.
+func (c *Core) start(key []byte, allowed []ir.Donation, d *Device, reason string) *executable {
 	e := &executable{key: key, donors: allowed, done: make(chan struct{})}
 	c.cache.add(e)
 	countUncached.Add(1)
-	go c.compile(e, d)
+	noted, candidates := c.compiles.begin(key, reason)
+	go c.compile(e, d, noted, candidates)
 	return e
 }
 

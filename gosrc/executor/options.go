@@ -1,6 +1,9 @@
 package executor
 
 import (
+	"slices"
+	"strings"
+
 	"xla_go/gosrc/diskcache"
 	"xla_go/gosrc/env"
 	"xla_go/gosrc/ir"
@@ -22,6 +25,9 @@ type Options struct {
 	// DumpDirectory receives each compiled program as text, before and after XLA's passes, with
 	// counts of its opcodes; "" writes nothing (XLA_GO_DUMP_DIRECTORY).
 	DumpDirectory string
+	// ShowCompiles writes a line to standard error for each compile: where it came from and why
+	// (XLA_GO_LOG=compiles).
+	ShowCompiles bool
 	// Cache is where compiled programs are kept for other processes; without a directory nowhere
 	// (XLA_PERSISTENT_CACHE_PATH, XLA_PERSISTENT_CACHE_READ_ONLY, XLA_GO_PERSISTENT_CACHE,
 	// XLA_GO_PERSISTENT_CACHE_LIMIT).
@@ -41,6 +47,7 @@ func OptionsFromEnvironment() Options {
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
+	o.ShowCompiles = slices.Contains(strings.Split(env.String("XLA_GO_LOG", ""), ","), "compiles")
 	o.Cache = cacheOptions()
 	return o
 }

@@ -214,7 +214,7 @@ func (d *Device) runApart(s *step, stepError error) {
 	offsets := scalarOffsets(program)
 	for i, out := range s.outputs {
 		part, parameters, scalars := program.Only(i)
-		computation, _, err := d.core.build(part, d, nil)
+		computation, _, _, err := d.core.build(part, d, nil)
 		if err != nil {
 			out.Replace(nil, err)
 			continue

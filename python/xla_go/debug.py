@@ -1,8 +1,9 @@
-"""Looking inside the runtime: what it holds."""
+"""Looking inside the runtime: what it holds, and what it compiled."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from xla_go import _runtime
 
@@ -16,3 +17,16 @@ def live_counts() -> dict[str, int]:
     if not _runtime.started():
         return {"buffers": 0, "nodes": 0, "reads": 0, "storages": 0}
     return json.loads(_runtime.call("LiveCounts"))
+
+
+def compiles() -> list[dict[str, Any]]:
+    """The programs that were not known, oldest first (the newest 1,024): number, reason, site (the user's file and line),
+    nodes, parameters, results, seconds, from_disk, error.
+
+    Waits for queued steps, so that all of them have ended. BLOCKING; other threads run, Ctrl-C breaks it.
+    XLA_GO_LOG=compiles writes a line for each to standard error.
+    """
+    if not _runtime.started():
+        return []
+    _runtime.wait("QueueWaitBegin")
+    return json.loads(_runtime.call("Compiles"))

@@ -147,6 +147,7 @@ class RowKernel final : public c10::OperatorKernel {
       fall_back(op, stack);
       return;
     }
+    note_compiles(table);
     switch (form_) {
       case RowForm::functional:
         finish(call, *stack);

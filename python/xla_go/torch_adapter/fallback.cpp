@@ -85,8 +85,8 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (fallback_mode() == FallbackMode::error) {
     throw_python(PythonKind::not_implemented_error,
                  full_name(schema) +
-                     "(): not implemented on device xla, and XLA_GO_FALLBACK=error forbids "
-                     "running it on the CPU");
+                     "(): not implemented on device xla, and XLA_GO_FALLBACK=error or "
+                     "xla_go.strict() forbids running it on the CPU");
   }
   check_devices(schema, *stack);
   table.count(schema.name().c_str(), 1);

@@ -154,6 +154,7 @@ PyObject* sync(PyObject*, PyObject* args) {
       GilRelease released;
       code = table.sync(index, &token, &error);
     }
+    note_compiles(table);
     if (code != 0) {
       throw_error(error);
     }

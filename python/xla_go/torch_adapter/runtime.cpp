@@ -14,6 +14,7 @@ namespace xla_go {
 
 std::atomic<const xla_go_table*> loaded_table{nullptr};
 std::atomic<bool> in_forked_child{false};
+std::atomic<int64_t> reported_compiles{0};
 
 namespace {
 
@@ -112,6 +113,21 @@ GilRelease::~GilRelease() {
   if (thread_state_ != nullptr) {
     PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state_));
   }
+}
+
+void report_compiles(int64_t started) {
+  reported_compiles.store(started, std::memory_order_relaxed);
+  if (!Py_IsInitialized()) {
+    return;
+  }
+  GilHold gil;
+  PyObject* module = PyImport_ImportModule("xla_go._compiles");
+  PyObject* done = module != nullptr ? PyObject_CallMethod(module, "locate", nullptr) : nullptr;
+  if (done == nullptr) {
+    PyErr_WriteUnraisable(module);  // a place that is not known must not fail the step
+  }
+  Py_XDECREF(done);
+  Py_XDECREF(module);
 }
 
 bool run_signal_handlers() {

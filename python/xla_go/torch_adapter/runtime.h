@@ -49,6 +49,17 @@ class GilRelease {
   void* thread_state_ = nullptr;
 };
 
+// After a call that may have started a compile: where one was, tells Python, which knows the line
+// of the user's code. Else it costs a load.
+void report_compiles(int64_t started);
+extern std::atomic<int64_t> reported_compiles;
+inline void note_compiles(const xla_go_table& table) {
+  const int64_t started = __atomic_load_n(table.compiles, __ATOMIC_RELAXED);
+  if (C10_UNLIKELY(started != reported_compiles.load(std::memory_order_relaxed))) {
+    report_compiles(started);
+  }
+}
+
 // Runs Python's pending signal handlers, taking the GIL for it. Returns false where a handler
 // raised (KeyboardInterrupt as a rule): the caller cleans up and calls throw_interrupt().
 bool run_signal_handlers();

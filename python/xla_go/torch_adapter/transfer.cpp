@@ -82,6 +82,7 @@ void read_elements(const at::Tensor& source, void* destination) {
       }
     }
   }
+  note_compiles(table);
   if (result == Wait::interrupted) {
     throw_interrupt();
   }
@@ -155,8 +156,11 @@ void copy_on_device(const at::Tensor& target, const at::Tensor& source) {
   if (from.storage->device == to.storage->device) {
     code = table.copy(&from, &to, &error);
   } else {
-    GilRelease released;  // waits for what makes the source
-    code = table.copy(&from, &to, &error);
+    {
+      GilRelease released;  // waits for what makes the source
+      code = table.copy(&from, &to, &error);
+    }
+    note_compiles(table);
   }
   if (code != 0) {
     throw_error(error);

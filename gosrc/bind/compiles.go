@@ -1,0 +1,33 @@
+package bind
+
+import "xla_go/gosrc/dispatch"
+
+// LocateCompiles says where in the user's code the compiles were started that nobody has located yet. Not blocking.
+func LocateCompiles(site string) (ok bool, err error) {
+	defer guard(&err)
+	if space := dispatch.Space(); space != nil {
+		space.Core.LocateCompiles(site)
+	}
+	return true, nil
+}
+
+// Compiles gives the remembered compiles as a JSON list of objects, oldest first: number, reason, site, nodes,
+// parameters, results, seconds (0 while it goes on), from_disk, error.
+func Compiles() (text string, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space == nil {
+		return "[]", nil
+	}
+	return encode(space.Core.Compiles())
+}
+
+// SetStrict enters or leaves strict mode; entries are counted. Not blocking.
+func SetStrict(on bool) (ok bool, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space != nil {
+		space.Core.SetStrict(on)
+	}
+	return space != nil, nil
+}
