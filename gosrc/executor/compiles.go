@@ -44,6 +44,8 @@ type compileLog struct {
 	started atomic.Int64 // number of compiles
 	mu      sync.Mutex   // after Core.Mu
 	list    []*Compile
+	unended int
+	ending  sync.Cond // of mu; signalled when unended has fallen
 	sites   map[string]int
 	recent  [][]byte // keys of the newest programs, newest first
 }
@@ -56,6 +58,7 @@ func (l *compileLog) begin(key []byte, reason string) (c *Compile, candidates []
 	if l.list = append(l.list, c); len(l.list) > rememberedCompiles {
 		l.list = slices.Delete(l.list, 0, len(l.list)-rememberedCompiles)
 	}
+	l.unended++
 	candidates = l.recent
 	l.recent = append([][]byte{key}, l.recent[:min(len(l.recent), comparedPrograms-1)]...)
 	return c, candidates
@@ -116,6 +119,8 @@ func (l *compileLog) ended(c *Compile, took time.Duration, fromDisk bool, err er
 	if err != nil {
 		c.Error = status.MessageOf(err)
 	}
+	l.unended--
+	l.ending.Broadcast()
 	line, site, number := c.line(), c.Site, 0
 	if site != "" {
 		if l.sites == nil {
@@ -151,10 +156,13 @@ func (c *Compile) line() string {
 	return text
 }
 
-// Compiles gives the compiles that are remembered, oldest first.
+// Compiles gives the compiles that are remembered, oldest first, once all of them have ended. BLOCKING; without Core.Mu.
 func (c *Core) Compiles() []Compile {
 	c.compiles.mu.Lock()
 	defer c.compiles.mu.Unlock()
+	for c.compiles.unended > 0 {
+		c.compiles.ending.Wait()
+	}
 	list := make([]Compile, len(c.compiles.list))
 	for i, one := range c.compiles.list {
 		list[i] = *one

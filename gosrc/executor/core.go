@@ -77,6 +77,7 @@ func (c *Core) DrainReleases() {
 // NewCore makes the lazy state over a client; one Device per local device of the client.
 func NewCore(c client.Client, options Options) *Core {
 	core := &Core{client: c, options: options}
+	core.compiles.ending.L = &core.compiles.mu
 	if options.DumpDirectory == "" { // what is to be looked at is compiled
 		core.persistence = newPersistence(c, options.Cache)
 	}
