@@ -57,3 +57,32 @@ def test_closures_run_once_after_the_next_sync() -> None:
     xla_go.sync()
     xla_go.sync()
     assert ran == [1]
+
+
+def test_a_compile_does_not_hold_another_threads_step() -> None:
+    """A step whose program is known runs while another one's is being compiled."""
+    import threading
+    import time
+
+    x = torch.ones(53).to("xla")
+    (x * 3).cpu()  # known from here on
+    seconds: list[float] = []
+
+    def unknown() -> None:
+        y = torch.ones(59).to("xla")
+        for i in range(1500):
+            y = y * 1.01 if i % 2 else y + 0.5
+        begin = time.perf_counter()
+        y.cpu()
+        seconds.append(time.perf_counter() - begin)
+
+    other = threading.Thread(target=unknown)
+    other.start()
+    quick = []
+    while other.is_alive():
+        begin = time.perf_counter()
+        assert (x * 3).cpu()[0] == 3
+        quick.append(time.perf_counter() - begin)
+    other.join()
+    assert seconds[0] > 0.2, "the compile was too short to show anything"
+    assert max(quick) < seconds[0] / 2, (max(quick), seconds)

@@ -31,3 +31,13 @@ func SetStrict(on bool) (ok bool, err error) {
 	}
 	return space != nil, nil
 }
+
+// SetEager makes each operator call a step of its own, or lets calls gather again. False before the first device use.
+func SetEager(on bool) (ok bool, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space != nil {
+		space.Core.SetEager(on)
+	}
+	return space != nil, nil
+}

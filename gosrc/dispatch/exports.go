@@ -117,7 +117,10 @@ func copyWithin(source, target *C.xla_go_tensor) error {
 	if err != nil {
 		return err
 	}
-	return space.Write(&to, space.Read(&from))
+	if err := space.Write(&to, space.Read(&from)); err != nil {
+		return err
+	}
+	return to.Storage.(*tensor.Storage).Device().EndCall()
 }
 
 // copyAcross moves a value to another device. It waits until the value has been scheduled, not until

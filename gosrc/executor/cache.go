@@ -27,6 +27,7 @@ var (
 type executable struct {
 	key    []byte        // without donors
 	donors []ir.Donation // sorted by parameter
+	eager  bool          // of one operator, in eager mode
 
 	done        chan struct{}
 	computation client.Computation
@@ -148,11 +149,16 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 	program, err := ir.DecodeKey(e.key)
 	if err == nil {
 		program.Donors = e.donors
-		e.computation, e.scalarBytes, fromDisk, err = c.build(program, d, c.persistence)
+		e.computation, e.scalarBytes, fromDisk, err = c.build(program, d, c.persistence, e.eager)
 	}
 	e.err = err
 	took := time.Since(started)
 	close(e.done)
+	for _, device := range c.devices {
+		device.queueMu.Lock() // so that no worker is between its look at done and its wait
+		device.queueChanged.Broadcast()
+		device.queueMu.Unlock()
+	}
 	// Nobody waits for what follows.
 	if program != nil {
 		c.compiles.explained(noted, program, candidates)
@@ -161,7 +167,7 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 }
 
 // build lowers and compiles a program, or finds it compiled in kept, which may be nil. BLOCKING.
-func (c *Core) build(program *ir.Program, d *Device, kept *persistence) (computation client.Computation, scalarBytes int, fromDisk bool, err error) {
+func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bool) (computation client.Computation, scalarBytes int, fromDisk bool, err error) {
 	started := time.Now()
 	module, err := program.Lower("step", c.options.TupleThreshold)
 	loweringTime.Observe(time.Since(started))
@@ -170,7 +176,7 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence) (computa
 	}
 	instance := client.CompileInstance{
 		HLO: module.HLO, Name: "step", CompilationDevice: d.name,
-		Devices: []string{d.name}, ParameterIsTupledArguments: module.TupledArguments,
+		Devices: []string{d.name}, ParameterIsTupledArguments: module.TupledArguments, EagerMode: eager,
 	}
 	var key diskcache.Key
 	if kept != nil {

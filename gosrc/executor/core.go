@@ -29,6 +29,7 @@ type Core struct {
 
 	persistence *persistence // nil for none
 	compiles    compileLog
+	eager       atomic.Bool
 	strict      atomic.Int32 // how often strict mode was entered and not left
 
 	released     releaseList
@@ -226,12 +227,19 @@ func (r *Root) setPending(pending bool) {
 	r.previous, r.next = nil, nil
 }
 
+// SetEager makes each operator call a step of its own (true), or lets calls gather in a graph again.
+func (c *Core) SetEager(on bool) { c.eager.Store(on) }
+
 // EndCall ends an operator call on the device: frees its unused nodes, and cuts the graph where it
-// has grown past the limit. A cut only queues work.
+// has grown past the limit, or always in eager mode. A cut only queues work. Under Core.Mu.
 func (d *Device) EndCall() error {
 	d.core.DrainReleases()
 	d.madeSinceCut += int64(d.core.Graph.Temporaries())
 	d.core.Graph.EndCall()
+	if d.core.eager.Load() {
+		_, err := d.Cut()
+		return err
+	}
 	// In strict mode only the user ends a graph.
 	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit && d.core.strict.Load() == 0 {
 		_, err := d.cut()

@@ -118,7 +118,7 @@ func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donatio
 
 // start puts a program into the cache and compiles it on a goroutine of its own. An empty reason is found out there.
 func (c *Core) start(key []byte, allowed []ir.Donation, d *Device, reason string) *executable {
-	e := &executable{key: key, donors: allowed, done: make(chan struct{})}
+	e := &executable{key: key, donors: allowed, eager: c.eager.Load(), done: make(chan struct{})}
 	c.cache.add(e)
 	countUncached.Add(1)
 	noted, candidates := c.compiles.begin(key, reason)
@@ -126,14 +126,17 @@ func (c *Core) start(key []byte, allowed []ir.Donation, d *Device, reason string
 	return e
 }
 
-func isFailed(e *executable) bool {
+// isDone is true once the compile has ended, well or not.
+func (e *executable) isDone() bool {
 	select {
 	case <-e.done:
-		return e.err != nil
+		return true
 	default:
 		return false
 	}
 }
+
+func isFailed(e *executable) bool { return e.isDone() && e.err != nil }
 
 // collect lists the step's arguments, and gives the parameters whose memory
 // the step may reuse, each with the output that overwrites it, sorted by parameter.

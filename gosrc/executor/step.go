@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"slices"
+
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/ir"
@@ -63,24 +65,62 @@ func (d *Device) WaitIdle() {
 	d.queueMu.Unlock()
 }
 
-// work is the device's worker: it launches steps in order, for the life of the process.
+// work is the device's worker: it launches steps for the life of the process, in order but for those that wait
+// for a compile.
 func (d *Device) work() {
 	for {
 		d.queueMu.Lock()
-		for len(d.queue) == 0 {
+		s := d.takeNext()
+		for s == nil {
 			d.queueChanged.Wait()
+			s = d.takeNext()
 		}
-		s := d.queue[0]
-		d.queue[0] = nil
-		d.queue = d.queue[1:]
 		d.queueMu.Unlock()
 		d.queueChanged.Broadcast()
 		d.run(s)
 	}
 }
 
+// takeNext takes the first step whose program is compiled: the oldest as a rule. While that one waits for the
+// compiler, a later step may go first where it needs nothing of the steps before it and reuses no memory that they
+// read. nil where every step has to wait. Under queueMu.
+func (d *Device) takeNext() *step {
+	for i, s := range d.queue {
+		if !s.executable.isDone() || i > 0 && (!s.hasArguments() || s.disturbs(d.queue[:i])) {
+			continue
+		}
+		d.queue = slices.Delete(d.queue, i, i+1)
+		return s
+	}
+	return nil
+}
+
+// hasArguments is true where every argument has been scheduled.
+func (s *step) hasArguments() bool {
+	for _, b := range s.arguments {
+		if _, _, scheduled := b.Scheduled(); !scheduled {
+			return false
+		}
+	}
+	return true
+}
+
+// disturbs is true where s reuses memory that one of earlier reads.
+func (s *step) disturbs(earlier []*step) bool {
+	for _, donor := range s.executable.donors {
+		if slices.Contains(s.withheld, donor.Parameter) {
+			continue
+		}
+		for _, e := range earlier {
+			if slices.Contains(e.arguments, s.arguments[donor.Parameter]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (d *Device) run(s *step) {
-	<-s.executable.done
 	data, launched, err := d.launch(s)
 	for i, out := range s.outputs {
 		if err == nil {
@@ -173,7 +213,7 @@ func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err erro
 		arguments = append(arguments, pack)
 	}
 	countExecute.Add(1)
-	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld}
+	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: e.eager}
 	outputs, err = d.core.client.ExecuteComputation(e.computation, arguments, d.name, options)
 	if err == nil && len(outputs) != len(s.outputs) {
 		err = status.Errorf(status.Internal, "execute: the program has %d results, expected %d", len(outputs), len(s.outputs))
@@ -214,7 +254,7 @@ func (d *Device) runApart(s *step, stepError error) {
 	offsets := scalarOffsets(program)
 	for i, out := range s.outputs {
 		part, parameters, scalars := program.Only(i)
-		computation, _, _, err := d.core.build(part, d, nil)
+		computation, _, _, err := d.core.build(part, d, nil, false)
 		if err != nil {
 			out.Replace(nil, err)
 			continue

@@ -39,9 +39,24 @@ if not _is_command_line():
 from xla_go import client, compat, coordinator, debug, errors, metrics, runtime  # noqa: E402
 from xla_go._bucket import pad_to_bucket  # noqa: E402
 from xla_go._compiles import strict  # noqa: E402
-from xla_go._step import sync  # noqa: E402
+from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
 
-__all__ = ["client", "compat", "coordinator", "debug", "device", "errors", "manual_seed", "metrics", "pad_to_bucket", "runtime", "strict", "sync"]
+__all__ = [
+    "client",
+    "compat",
+    "coordinator",
+    "debug",
+    "device",
+    "eager_mode",
+    "errors",
+    "is_eager_mode",
+    "manual_seed",
+    "metrics",
+    "pad_to_bucket",
+    "runtime",
+    "strict",
+    "sync",
+]
 
 
 def device(index: int = 0) -> torch.device:

@@ -54,3 +54,25 @@ def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None
             adapter = _adapter.load()
             if token := adapter.sync(device.index or 0):
                 adapter.cancel(token)
+
+
+_eager = False
+
+
+def eager_mode(enable: bool) -> None:
+    """Runs each operator at once (True) instead of gathering them until the step ends (False, the default).
+
+    Operators are still queued and not waited for. Each needs a small program, compiled once for each shape; a training
+    step in eager mode is many times slower. It is for looking at a model's values one by one. Starts the runtime.
+    """
+    global _eager
+    _adapter.load().device_count()
+    if enable:
+        sync()
+    _runtime.call("SetEager", bool(enable))
+    _eager = bool(enable)
+
+
+def is_eager_mode() -> bool:
+    """Whether `eager_mode(True)` is in force."""
+    return _eager
