@@ -61,6 +61,7 @@ func Cases() []Case {
 		one("NaNIsKept", nanIsKept),
 		one("Coordinator", coordinates),
 		one("OutOfMemory", outOfMemory),
+		one("OutOfMemoryNumbers", outOfMemoryNumbers),
 		one("ClosedWhileUsed", closedWhileUsed),
 		one("Closed", closed),
 
@@ -85,6 +86,9 @@ func Cases() []Case {
 		faulty("ReleaseOfASourceThatIsReadLater", releaseOfSource),
 		faulty("ReleaseOfASourceThatCannotBeRead", releaseOfFailedSource),
 		faulty("PluginWithoutOptionalFunctions", withoutOptional),
+		faulty("MemoryLimit", memoryLimit),
+		faulty("ExhaustedAtOnce", exhaustedAtOnce),
+		faulty("ExhaustedLater", exhaustedLater),
 	}
 }
 

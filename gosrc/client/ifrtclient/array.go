@@ -25,16 +25,18 @@ type layoutOn struct {
 
 // shard is what one device has of an array. Arrays share shards, and each of them holds it.
 type shard struct {
-	holders value.Holders
-	buffer  *pjrt.Buffer
-	device  *platform.Device
-	suspect atomic.Bool // was an argument of a run that may consume it
-	layout  platform.Layout
-	learned *platform.Layout // the same for all values of one program's output; nil where not of a program
+	holders   value.Holders
+	buffer    *pjrt.Buffer
+	device    *platform.Device
+	footprint platform.Footprint
+	suspect   atomic.Bool // was an argument of a run that may consume it
+	layout    platform.Layout
+	learned   *platform.Layout // the same for all values of one program's output; nil where not of a program
 }
 
 func (s *shard) release() {
 	if s.holders.Last() {
+		s.footprint.Drop(s.device)
 		s.buffer.Destroy()
 	}
 }
@@ -88,6 +90,22 @@ func (a *array) alive() bool {
 	return !a.moved
 }
 
+// forget stops counting memory that is gone or never came.
+func (a *array) forget() {
+	for _, s := range a.shards {
+		s.footprint.Drop(s.device)
+	}
+}
+
+// on gives the devices that it lies on.
+func (a *array) on() []*platform.Device {
+	devices := make([]*platform.Device, len(a.shards))
+	for i, s := range a.shards {
+		devices[i] = s.device
+	}
+	return devices
+}
+
 // suspicious says whether a run may have consumed a shard, so that the plugin must be asked: it may log,
 // or do worse, when it is given a buffer that is gone.
 func (a *array) suspicious() bool {
@@ -120,8 +138,9 @@ type alone struct {
 }
 
 // set makes the only holder of a buffer.
-func (o *alone) set(c *Client, b *pjrt.Buffer, on *platform.Device, s shape.Shape) *data {
+func (o *alone) set(c *Client, b *pjrt.Buffer, on *platform.Device, s shape.Shape, bytes int64) *data {
 	o.shard.buffer, o.shard.device = b, on
+	o.shard.footprint.Take(on, bytes)
 	o.shard.holders.First()
 	o.list[0] = &o.shard
 	o.array.shards, o.array.sharding.devices = o.list[:], c.alone[on]
@@ -132,7 +151,7 @@ func (o *alone) set(c *Client, b *pjrt.Buffer, on *platform.Device, s shape.Shap
 }
 
 func (c *Client) newData(b *pjrt.Buffer, on *platform.Device, s shape.Shape) *data {
-	return new(alone).set(c, b, on, s)
+	return new(alone).set(c, b, on, s, s.ByteSize())
 }
 
 // newArray makes data of an array of shards, whose holds go to it.

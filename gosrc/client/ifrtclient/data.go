@@ -2,6 +2,7 @@ package ifrtclient
 
 import (
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/client/internal/platform"
 	"xla_go/gosrc/client/internal/value"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
@@ -86,6 +87,15 @@ func (d *data) Assign(source client.Data) error {
 func (d *data) explain(a *array, err error) error {
 	if err != nil && !a.alive() {
 		return d.Gone()
+	}
+	return err
+}
+
+// explainValue is explain for the error that a value failed with, which has no memory then.
+func (d *data) explainValue(a *array, err error) error {
+	if err = d.explain(a, err); platform.LacksMemory(err) {
+		a.forget()
+		return platform.Exhausted(err, a.on()...)
 	}
 	return err
 }

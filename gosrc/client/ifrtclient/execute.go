@@ -76,28 +76,46 @@ func (e *execution) add(c *Client, d client.Data, arguments int, running []*plat
 	return nil
 }
 
-// run queues the execution, which is counted in work and measured from start.
-func (e *execution) run(r pjrt.Run, arguments []client.Data, work *platform.Operations, timer *metrics.TimeMetric, start time.Time) error {
+// run queues the execution, which is counted in work and measured from start, and makes its results of the
+// outputs.
+func (e *execution) run(r pjrt.Run, arguments []client.Data, work *platform.Operations, timer *metrics.TimeMetric, start time.Time, results func() []client.Data) ([]client.Data, error) {
 	r.Arguments, r.Outputs, r.Kept = e.buffers, e.outputs, e.kept
 	work.Start()
 	events, err := e.program.Executable.Execute(r)
 	if err != nil {
 		work.Finish()
-		return explain(arguments, err)
+		return nil, explain(arguments, err)
 	}
 	for _, i := range e.program.Donors {
 		if i < len(e.arrays) {
 			for _, s := range e.arrays[i].shards {
 				s.suspect.Store(true)
 			}
+			if !slices.Contains(e.kept, int64(i)) {
+				e.arrays[i].forget()
+			}
 		}
 	}
+	made := results()
 	// The outputs carry the errors.
-	platform.WatchAll(events, func() {
+	platform.WatchAll(events, func(failed bool) {
+		if failed {
+			forgetAll(made)
+		}
 		timer.Observe(time.Since(start))
 		work.Finish()
 	})
-	return nil
+	return made, nil
+}
+
+// forgetAll stops counting the results of a run that failed. It takes no hold: on a thread of the plugin, where
+// it is called, nothing may be freed.
+func forgetAll(results []client.Data) {
+	for _, d := range results {
+		if a := d.(*data).Held.Load(); a != nil {
+			a.forget()
+		}
+	}
 }
 
 // explain names the argument whose memory was donated before, if that is why a run failed.
@@ -145,10 +163,11 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 	if options.EagerMode {
 		timer = platform.EagerExecuteTime
 	}
-	if err := e.run(r, arguments, &on.Work, timer, start); err != nil {
-		return nil, status.Annotate(err, "ExecuteComputation(): %s", k.Name())
+	made, err := e.run(r, arguments, &on.Work, timer, start, func() []client.Data { return c.outputs(e, on) })
+	if err != nil {
+		return nil, status.Annotate(platform.Exhausted(err, on), "ExecuteComputation(): %s", k.Name())
 	}
-	return c.outputs(e, on), nil
+	return made, nil
 }
 
 // outputs makes arrays on one device of a run's buffers, in blocks as the buffers themselves.
@@ -160,7 +179,7 @@ func (c *Client) outputs(e *execution, on *platform.Device) []client.Data {
 		block := make([]alone, min(blockSize, len(result)-start))
 		for i := range block {
 			block[i].shard.learned = &e.program.Layouts[start+i]
-			result[start+i] = block[i].set(c, e.outputs[start+i], on, shapes[start+i])
+			result[start+i] = block[i].set(c, e.outputs[start+i], on, shapes[start+i], e.program.OutputBytes[start+i])
 		}
 	}
 	platform.CreateDataHandles.Add(int64(len(result)))
@@ -188,10 +207,13 @@ func (c *Client) ExecuteReplicated(computed client.Computation, arguments []clie
 			return nil, status.Annotate(err, "ExecuteReplicated(): %s, argument %d", k.Name(), i)
 		}
 	}
-	if err := e.run(pjrt.Run{NumDevices: len(running)}, arguments, &c.Sharded, platform.ExecuteReplicatedTime, start); err != nil {
-		return nil, status.Annotate(err, "ExecuteReplicated(): %s", k.Name())
+	made, err := e.run(pjrt.Run{NumDevices: len(running)}, arguments, &c.Sharded, platform.ExecuteReplicatedTime, start, func() []client.Data {
+		return c.shardedOutputs(e, running, order)
+	})
+	if err != nil {
+		return nil, status.Annotate(platform.Exhausted(err, running...), "ExecuteReplicated(): %s", k.Name())
 	}
-	return c.shardedOutputs(e, running, order), nil
+	return made, nil
 }
 
 // shardedOutputs makes arrays over the devices of a run, whose results share one list of devices.
@@ -206,6 +228,7 @@ func (c *Client) shardedOutputs(e *execution, running []*platform.Device, order 
 		shards := make([]*shard, len(order))
 		for place, to := range order {
 			s := &shard{buffer: e.outputs[place*len(shapes)+i], device: running[place], learned: &e.program.Layouts[i]}
+			s.footprint.Take(s.device, e.program.OutputBytes[i])
 			s.holders.First()
 			shards[to] = s
 		}

@@ -18,7 +18,7 @@ func (c *Client) UnsafeBufferPointer(d client.Data) (uintptr, error) {
 	defer a.Release()
 	b := a.shards[0].buffer
 	if err := b.Await(); err != nil {
-		return 0, status.Annotate(mine.explain(a, err), "UnsafeBufferPointer()")
+		return 0, status.Annotate(mine.explainValue(a, err), "UnsafeBufferPointer()")
 	}
 	if !a.alive() { // a remembered address would be stale
 		return 0, status.Annotate(mine.Gone(), "UnsafeBufferPointer()")
@@ -36,7 +36,7 @@ func (c *Client) AcquireExternalReference(d client.Data) (client.ExternalReferen
 	s := a.shards[0]
 	address, err := platform.Lend(s.buffer)
 	if err != nil {
-		err = status.Annotate(mine.explain(a, err), "AcquireExternalReference()")
+		err = status.Annotate(mine.explainValue(a, err), "AcquireExternalReference()")
 		a.Release()
 		return client.ExternalReference{}, err
 	}
@@ -60,7 +60,9 @@ func (c *Client) CreateViewOfExternalMemory(pointer uintptr, s shape.Shape, name
 	if err != nil {
 		return nil, status.Annotate(err, "CreateViewOfExternalMemory()")
 	}
-	return c.newData(b, on, s), nil
+	d := c.newData(b, on, s)
+	d.Held.Load().forget() // the memory is someone else's
+	return d, nil
 }
 
 // IsReady is true where a value can be read without waiting; a value that failed can.
@@ -73,7 +75,7 @@ func (c *Client) IsReady(d client.Data) bool {
 // ready when all its shards are. ready is false with an error where the question itself cannot be asked (a
 // placeholder, a donated value).
 func (c *Client) Readiness(d client.Data) (ready bool, err error) {
-	_, a, err := c.holdOf(d)
+	mine, a, err := c.holdOf(d)
 	if err != nil {
 		return false, err
 	}
@@ -87,6 +89,9 @@ func (c *Client) Readiness(d client.Data) (ready bool, err error) {
 			err = failure
 		}
 	}
+	if err != nil {
+		err = mine.explainValue(a, err)
+	}
 	return true, err
 }
 
@@ -98,6 +103,9 @@ func (c *Client) OnReadyCallback(d client.Data, fn func(err error)) error {
 		return status.Annotate(err, "OnReadyCallback()")
 	}
 	err = platform.NotifyReady(a.buffers(), func(err error) {
+		if platform.LacksMemory(err) {
+			err = mine.explainValue(a, err)
+		}
 		a.Release()
 		fn(err)
 	})

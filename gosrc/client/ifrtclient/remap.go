@@ -155,10 +155,11 @@ func (s *shard) take(semantics CopySemantics) (*shard, error) {
 	if semantics == AlwaysCopy {
 		b, err := s.buffer.CopyTo(s.device.PJRT)
 		if err != nil {
-			return nil, err
+			return nil, platform.Exhausted(err, s.device)
 		}
 		platform.CreateDataHandles.Add(1)
 		copied := &shard{buffer: b, device: s.device}
+		copied.footprint.Take(s.device, s.footprint.Bytes())
 		copied.holders.First()
 		return copied, nil
 	}

@@ -60,10 +60,11 @@ func (c placer) Broadcast(d client.Data, source int, devices []*platform.Device)
 			for _, s := range shards {
 				s.release()
 			}
-			return nil, mine.explain(a, err)
+			return nil, platform.Exhausted(mine.explain(a, err), to)
 		}
 		platform.CreateDataHandles.Add(1)
 		copied := &shard{buffer: b, device: to}
+		copied.footprint.Take(to, from.footprint.Bytes())
 		copied.holders.First()
 		shards = append(shards, copied)
 	}

@@ -21,7 +21,7 @@ func (c *Client) TransferToDevice(sources []client.TensorSource) ([]client.Data,
 	})
 	if err != nil {
 		closeAll(result)
-		return nil, status.Annotate(err, "TransferToDevice()")
+		return nil, status.Annotate(c.UploadExhausted(err, sources), "TransferToDevice()")
 	}
 	platform.TransferToDeviceTime.Observe(time.Since(start))
 	return result, nil
@@ -134,7 +134,7 @@ func (c *Client) CopyToDevice(d client.Data, name string) (client.Data, error) {
 	defer a.Release()
 	b, err := a.shards[0].buffer.CopyTo(to.PJRT)
 	if err != nil {
-		return nil, status.Annotate(mine.explain(a, err), "CopyToDevice()")
+		return nil, status.Annotate(platform.Exhausted(mine.explain(a, err), to), "CopyToDevice()")
 	}
 	platform.CreateDataHandles.Add(1)
 	return c.newData(b, to, mine.Global), nil
@@ -172,9 +172,13 @@ func (c *Client) download(d *data, into []byte) ([]byte, error) {
 	}
 	defer a.Release()
 	if into == nil {
+		// A value that failed may be larger than any memory.
+		if err := platform.AwaitLarge(a.shards[0].buffer, d.Global.ByteSize()); err != nil {
+			return nil, d.explainValue(a, err)
+		}
 		into = pjrt.Uncleared(d.Global.ByteSize())
 	}
-	return into, d.explain(a, c.copyOut(d, a, into))
+	return into, d.explainValue(a, c.copyOut(d, a, into))
 }
 
 // copyOut copies an array to the host, put together from its shards without a program. BLOCKING.

@@ -15,14 +15,15 @@ import (
 // memory is device memory shared by its holders: every Data of it, and every call that uses it.
 // It is one buffer, or the memories of all shards.
 type memory struct {
-	holders value.Holders
-	buffer  *pjrt.Buffer // nil where shards are set
-	device  *platform.Device
-	shards  []*memory
-	devices []*platform.Device // of the sharding: position is the number in it; nil where buffer is set
-	suspect atomic.Bool        // was an argument of a run that may consume it
-	layout  platform.Layout
-	learned *platform.Layout // the same for all values of one program's output; nil where not of a program
+	holders   value.Holders
+	buffer    *pjrt.Buffer // nil where shards are set
+	footprint platform.Footprint
+	device    *platform.Device
+	shards    []*memory
+	devices   []*platform.Device // of the sharding: position is the number in it; nil where buffer is set
+	suspect   atomic.Bool        // was an argument of a run that may consume it
+	layout    platform.Layout
+	learned   *platform.Layout // the same for all values of one program's output; nil where not of a program
 }
 
 // Retain takes a hold; false where the last holder has gone.
@@ -34,11 +35,34 @@ func (m *memory) Release() {
 		return
 	}
 	if m.buffer != nil {
+		m.footprint.Drop(m.device)
 		m.buffer.Destroy()
 	}
 	for _, s := range m.shards {
 		s.Release()
 	}
+}
+
+// forget stops counting memory that is gone or never came.
+func (m *memory) forget() {
+	if m.buffer != nil {
+		m.footprint.Drop(m.device)
+	}
+	for _, s := range m.shards {
+		s.footprint.Drop(s.device)
+	}
+}
+
+// on gives the devices that it lies on.
+func (m *memory) on() []*platform.Device {
+	if m.buffer != nil {
+		return []*platform.Device{m.device}
+	}
+	devices := make([]*platform.Device, len(m.shards))
+	for i, s := range m.shards {
+		devices[i] = s.device
+	}
+	return devices
 }
 
 // first is the buffer that stands for the whole.
@@ -117,6 +141,7 @@ func (c *Client) newData(b *pjrt.Buffer, on *platform.Device, s shape.Shape) *da
 		memory memory
 	}{}
 	pair.memory.buffer, pair.memory.device = b, on
+	pair.memory.footprint.Take(on, s.ByteSize())
 	pair.memory.holders.First()
 	pair.data.client, pair.data.DeviceName, pair.data.Global = c, on.Name, s
 	pair.data.Held.Store(&pair.memory)

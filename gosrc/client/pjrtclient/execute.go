@@ -71,24 +71,28 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 	events, err := k.Executable.Execute(run)
 	if err != nil {
 		on.Work.Finish()
-		return nil, status.Annotate(explain(arguments, err), "ExecuteComputation(): %s", k.Name())
+		return nil, status.Annotate(platform.Exhausted(explain(arguments, err), on), "ExecuteComputation(): %s", k.Name())
 	}
-	suspect(k, s.memories)
+	suspect(k, s.memories, s.kept)
 	timer := platform.ExecuteTime
 	if options.EagerMode {
 		timer = platform.EagerExecuteTime
 	}
+	platform.CreateDataHandles.Add(int64(len(s.outputs)))
+	result := c.outputs(k, s.outputs, on)
 	if events == nil {
 		on.Work.Finish()
 		timer.Observe(time.Since(start))
 	} else {
-		platform.Watch(events[0], func(error) { // the outputs carry the error
+		platform.Watch(events[0], func(err error) { // the outputs carry the error
+			if err != nil {
+				forgetAll(result)
+			}
 			timer.Observe(time.Since(start))
 			on.Work.Finish()
 		})
 	}
-	platform.CreateDataHandles.Add(int64(len(s.outputs)))
-	return c.outputs(k, s.outputs, on), nil
+	return result, nil
 }
 
 func (s *scratch) keep(arguments []int) []int64 {
@@ -124,12 +128,15 @@ func (c *Client) argument(k *program.Program, a client.Data, on *platform.Device
 
 // suspect marks what a run may have consumed, so that a later use asks the plugin first: a plugin
 // may log, or do worse, when it is given a buffer that is gone.
-func suspect(k *program.Program, arguments []*memory) {
+func suspect(k *program.Program, arguments []*memory, kept []int64) {
 	for _, i := range k.Donors {
 		if i < len(arguments) {
 			arguments[i].suspect.Store(true)
 			for _, s := range arguments[i].shards {
 				s.suspect.Store(true)
+			}
+			if !slices.Contains(kept, int64(i)) {
+				arguments[i].forget()
 			}
 		}
 	}
@@ -164,6 +171,7 @@ func (c *Client) outputs(k *program.Program, buffers []*pjrt.Buffer, on *platfor
 			o := &block[i]
 			o.memory.buffer, o.memory.device = buffers[start+i], on
 			o.memory.learned = &k.Layouts[start+i]
+			o.memory.footprint.Take(on, k.OutputBytes[start+i])
 			o.memory.holders.First()
 			o.data.client, o.data.DeviceName, o.data.Global = c, on.Name, results[start+i]
 			o.data.Held.Store(&o.memory)
@@ -199,14 +207,28 @@ func (c *Client) ExecuteReplicated(computed client.Computation, arguments []clie
 	events, err := k.Executable.Execute(pjrt.Run{Arguments: s.buffers, Outputs: s.outputs, NumDevices: len(order), Kept: s.keep(options.NonDonatable)})
 	if err != nil {
 		c.Sharded.Finish()
-		return nil, status.Annotate(explain(arguments, err), "ExecuteReplicated(): %s", k.Name())
+		return nil, status.Annotate(platform.Exhausted(explain(arguments, err), running...), "ExecuteReplicated(): %s", k.Name())
 	}
-	suspect(k, s.memories)
-	platform.WatchAll(events, func() {
+	suspect(k, s.memories, s.kept)
+	result := c.shardedOutputs(k, s.outputs, running, order)
+	platform.WatchAll(events, func(failed bool) {
+		if failed {
+			forgetAll(result)
+		}
 		platform.ExecuteReplicatedTime.Observe(time.Since(start))
 		c.Sharded.Finish()
 	})
-	return c.shardedOutputs(k, s.outputs, running, order), nil
+	return result, nil
+}
+
+// forgetAll stops counting the results of a run that failed. It takes no hold: on a thread of the plugin, where
+// it is called, nothing may be freed.
+func forgetAll(results []client.Data) {
+	for _, d := range results {
+		if m := d.(*data).Held.Load(); m != nil {
+			m.forget()
+		}
+	}
 }
 
 // shardedArgument puts one argument's shards into the flat list [device][argument].
@@ -253,6 +275,7 @@ func (c *Client) shardedOutputs(k *program.Program, buffers []*pjrt.Buffer, runn
 		whole.shards = whole.shards[:len(order)]
 		for place, to := range order {
 			m := &memory{buffer: buffers[place*n+i], device: running[place], learned: &k.Layouts[i]}
+			m.footprint.Take(m.device, k.OutputBytes[i])
 			m.holders.First()
 			whole.shards[to] = m
 		}

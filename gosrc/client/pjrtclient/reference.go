@@ -18,7 +18,7 @@ func (c *Client) UnsafeBufferPointer(d client.Data) (uintptr, error) {
 	}
 	defer m.Release()
 	if err := m.buffer.Await(); err != nil {
-		return 0, status.Annotate(mine.explain(m, err), "UnsafeBufferPointer()")
+		return 0, status.Annotate(mine.explainValue(m, err), "UnsafeBufferPointer()")
 	}
 	if !m.alive() { // a remembered address would be stale
 		return 0, status.Annotate(mine.Gone(), "UnsafeBufferPointer()")
@@ -38,7 +38,7 @@ func (c *Client) AcquireExternalReference(d client.Data) (client.ExternalReferen
 	}
 	address, err := platform.Lend(m.buffer)
 	if err != nil {
-		err = status.Annotate(mine.explain(m, err), "AcquireExternalReference()")
+		err = status.Annotate(mine.explainValue(m, err), "AcquireExternalReference()")
 		m.Release()
 		return client.ExternalReference{}, err
 	}
@@ -62,7 +62,9 @@ func (c *Client) CreateViewOfExternalMemory(pointer uintptr, s shape.Shape, name
 	if err != nil {
 		return nil, status.Annotate(err, "CreateViewOfExternalMemory()")
 	}
-	return c.newData(b, on, s), nil
+	d := c.newData(b, on, s)
+	d.Held.Load().forget() // the memory is someone else's
+	return d, nil
 }
 
 // IsReady is true where a value can be read without waiting; a value that failed can.
@@ -85,7 +87,11 @@ func (c *Client) Readiness(d client.Data) (ready bool, err error) {
 	}
 	defer m.Release()
 	if m.buffer != nil {
-		return m.buffer.IsReady()
+		ready, err := m.buffer.IsReady()
+		if err != nil && ready {
+			err = mine.explainValue(m, err)
+		}
+		return ready, err
 	}
 	for _, s := range m.shards {
 		ready, failure := s.buffer.IsReady()
@@ -95,6 +101,9 @@ func (c *Client) Readiness(d client.Data) (ready bool, err error) {
 		if err == nil {
 			err = failure
 		}
+	}
+	if err != nil {
+		err = mine.explainValue(m, err)
 	}
 	return true, err
 }
@@ -118,6 +127,9 @@ func (c *Client) OnReadyCallback(d client.Data, fn func(err error)) error {
 		}
 	}
 	err = platform.NotifyReady(buffers, func(err error) {
+		if platform.LacksMemory(err) {
+			err = mine.explainValue(m, err)
+		}
 		m.Release()
 		fn(err)
 	})

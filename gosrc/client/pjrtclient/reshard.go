@@ -37,14 +37,7 @@ func (c placer) Place(d client.Data) (program.Placement, error) {
 	if m.suspect.Load() && !m.alive() {
 		return program.Placement{}, mine.Gone()
 	}
-	at := program.Placement{Annotation: mine.sharding, Devices: m.devices}
-	if m.buffer != nil {
-		at.Local = []*platform.Device{m.device}
-	}
-	for _, s := range m.shards {
-		at.Local = append(at.Local, s.device)
-	}
-	return at, nil
+	return program.Placement{Annotation: mine.sharding, Devices: m.devices, Local: m.on()}, nil
 }
 
 func (c placer) Broadcast(d client.Data, source int, devices []*platform.Device) (client.Data, error) {
@@ -71,10 +64,11 @@ func (c placer) Broadcast(d client.Data, source int, devices []*platform.Device)
 		b, err := from.buffer.CopyTo(to.PJRT)
 		if err != nil {
 			whole.Release()
-			return nil, mine.explain(m, err)
+			return nil, platform.Exhausted(mine.explain(m, err), to)
 		}
 		platform.CreateDataHandles.Add(1)
 		copied := &memory{buffer: b, device: to}
+		copied.footprint.Take(to, from.footprint.Bytes())
 		copied.holders.First()
 		whole.shards = append(whole.shards, copied)
 	}

@@ -22,7 +22,7 @@ func (c *Client) TransferToDevice(sources []client.TensorSource) ([]client.Data,
 		for _, r := range result {
 			r.Close()
 		}
-		return nil, status.Annotate(err, "TransferToDevice()")
+		return nil, status.Annotate(c.UploadExhausted(err, sources), "TransferToDevice()")
 	}
 	platform.TransferToDeviceTime.Observe(time.Since(start))
 	return result, nil
@@ -64,7 +64,7 @@ func (c *Client) CopyToDevice(d client.Data, name string) (client.Data, error) {
 	defer m.Release()
 	b, err := m.buffer.CopyTo(to.PJRT)
 	if err != nil {
-		return nil, status.Annotate(mine.explain(m, err), "CopyToDevice()")
+		return nil, status.Annotate(platform.Exhausted(mine.explain(m, err), to), "CopyToDevice()")
 	}
 	platform.CreateDataHandles.Add(1)
 	return c.newData(b, to, mine.Global), nil
@@ -91,6 +91,15 @@ func (c *Client) single(d client.Data) (*data, *memory, error) {
 func (d *data) explain(m *memory, err error) error {
 	if err != nil && !m.alive() {
 		return d.Gone()
+	}
+	return err
+}
+
+// explainValue is explain for the error that a value failed with, which has no memory then.
+func (d *data) explainValue(m *memory, err error) error {
+	if err = d.explain(m, err); platform.LacksMemory(err) {
+		m.forget()
+		return platform.Exhausted(err, m.on()...)
 	}
 	return err
 }
@@ -127,6 +136,10 @@ func (c *Client) download(d *data, into []byte) ([]byte, error) {
 	}
 	defer m.Release()
 	if into == nil {
+		// A value that failed may be larger than any memory.
+		if err := platform.AwaitLarge(m.first(), d.Global.ByteSize()); err != nil {
+			return nil, d.explainValue(m, err)
+		}
 		into = pjrt.Uncleared(d.Global.ByteSize())
 	}
 	if m.buffer == nil {
@@ -134,7 +147,7 @@ func (c *Client) download(d *data, into []byte) ([]byte, error) {
 	} else {
 		err = c.readBuffer(m, into, d.Global.Rank())
 	}
-	return into, d.explain(m, err)
+	return into, d.explainValue(m, err)
 }
 
 // readBuffer copies one buffer's value to the host. BLOCKING.

@@ -68,6 +68,17 @@ func (p *Platform) Read(b *pjrt.Buffer, layout *Layout, into []byte, rank int) e
 	return b.ToHost(into, rank)
 }
 
+// largeDownload is the size from which memory for a value is taken only once the value is there.
+const largeDownload = 1 << 20
+
+// AwaitLarge waits for a value that would take that many bytes of host memory, if they are many. BLOCKING.
+func AwaitLarge(b *pjrt.Buffer, bytes int64) error {
+	if bytes < largeDownload {
+		return nil
+	}
+	return b.Await()
+}
+
 // Lend waits for the value and takes an external reference. BLOCKING.
 func Lend(b *pjrt.Buffer) (uintptr, error) {
 	address, ready, err := b.Lend()

@@ -42,22 +42,26 @@ func NotifyReady(buffers []*pjrt.Buffer, fn func(error)) error {
 	return nil
 }
 
-// WatchAll calls finished once all events have happened and destroys them. finished may run on a thread of
-// the plugin.
-func WatchAll(events []*pjrt.Event, finished func()) {
+// WatchAll calls finished once all events have happened, with whether one of them failed, and destroys them.
+// finished may run on a thread of the plugin.
+func WatchAll(events []*pjrt.Event, finished func(failed bool)) {
 	switch len(events) {
 	case 0:
-		finished()
+		finished(false)
 		return
 	case 1: // the usual run: nothing to count
-		Watch(events[0], func(error) { finished() })
+		Watch(events[0], func(err error) { finished(err != nil) })
 		return
 	}
 	var left atomic.Int32
+	var failed atomic.Bool
 	left.Store(1) // until all are watched
-	done := func(error) {
+	done := func(err error) {
+		if err != nil {
+			failed.Store(true)
+		}
 		if left.Add(-1) == 0 {
-			finished()
+			finished(failed.Load())
 		}
 	}
 	for _, e := range events {

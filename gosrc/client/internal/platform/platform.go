@@ -37,6 +37,8 @@ type Device struct {
 	Ordinal int
 	PJRT    *pjrt.Device
 	Work    Operations
+
+	dataBytes atomic.Int64
 }
 
 // Platform is a plugin's client with its devices. Its exported fields do not change.

@@ -72,7 +72,7 @@ func (c Compiler) compile(instance *client.CompileInstance) (*Program, error) {
 	}
 	k.Executable, err = c.PJRT.Compile(program, format, options(c.Platform, instance, devices))
 	if err != nil {
-		return nil, err
+		return nil, platform.Exhausted(err, devices...)
 	}
 	if err := k.finish(); err != nil {
 		k.Executable.Destroy()

@@ -28,6 +28,7 @@ type Program struct {
 	outputShardings []*client.Sharding
 	Donors          []int             // flat parameters that a run may consume
 	Layouts         []platform.Layout // of each output, learned at the first run
+	OutputBytes     []int64           // of each output, on each device
 	holders         atomic.Int32      // the owner and the calls that use it
 	closed          atomic.Bool
 }
@@ -128,7 +129,14 @@ func (k *Program) finish() error {
 	if len(k.results) != n {
 		return status.Errorf(status.Internal, "the program has %d results, but the plugin tells %d", len(k.results), n)
 	}
-	k.Layouts = make([]platform.Layout, n)
+	k.Layouts, k.OutputBytes = make([]platform.Layout, n), make([]int64, n)
+	onDevice := k.Executable.OutputShapes()
+	if onDevice == nil {
+		onDevice = k.results
+	}
+	for i, s := range onDevice {
+		k.OutputBytes[i] = s.ByteSize()
+	}
 	return nil
 }
 
