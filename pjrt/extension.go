@@ -26,7 +26,8 @@ var extensionNames = [...]string{
 // Extensions lists what the plugin offers, in its order.
 func (p *Plugin) Extensions() []Extension {
 	var list []Extension
-	for e := (*C.PJRT_Extension_Base)(p.api.extension_start); e != nil; e = e.next {
+	var found [C.MOST_EXTENSIONS]*C.PJRT_Extension_Base
+	for _, e := range found[:C.xg_extensions(p.api, &found[0])] {
 		name := fmt.Sprintf("extension %d", int(e._type))
 		if int(e._type) >= 0 && int(e._type) < len(extensionNames) {
 			name = extensionNames[e._type]

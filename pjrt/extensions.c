@@ -15,9 +15,19 @@ static const struct {
 #undef PJRT_ROW
 };
 
+size_t xg_extensions(const PJRT_Api *api, const PJRT_Extension_Base **list) {
+  size_t n = 0;
+  for (const PJRT_Extension_Base *e = api->extension_start; e != NULL && e->struct_size >= sizeof(*e) && n < MOST_EXTENSIONS; e = e->next) {
+    for (size_t i = 0; i < n; i++)
+      if (list[i] == e) return n;
+    list[n++] = e;
+  }
+  return n;
+}
+
 const PJRT_Extension_Base *xg_extension(const PJRT_Api *api, int type) {
-  if (api->struct_size < offsetof(PJRT_Api, extension_start) + sizeof(void *)) return NULL;
-  for (const PJRT_Extension_Base *e = api->extension_start; e != NULL; e = e->next)
+  int left = MOST_EXTENSIONS;
+  for (const PJRT_Extension_Base *e = api->extension_start; e != NULL && e->struct_size >= sizeof(*e) && left-- > 0; e = e->next)
     if (e->type == type) return e;
   return NULL;
 }

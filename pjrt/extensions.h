@@ -5,6 +5,10 @@
 
 #include "calls.h"
 
+// Lists the extensions and gives how many there are. A list that comes back to itself or has an entry
+// too short for its head ends there, and so does one of more than MOST_EXTENSIONS.
+enum { MOST_EXTENSIONS = 64 };
+size_t xg_extensions(const PJRT_Api *api, const PJRT_Extension_Base **list);
 // The extension of a type, NULL where the plugin has none.
 const PJRT_Extension_Base *xg_extension(const PJRT_Api *api, int type);
 

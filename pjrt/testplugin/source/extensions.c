@@ -331,28 +331,43 @@ static struct { int type, size; table *table; } tables[] = {
     {19, 2, &(table){.functions = {parameter_shardings, output_shardings}}},
 };
 
-// Links the extensions of the types that are named; all of them where names is NULL. A minus in
-// front of a type gives a table that is one function short.
-PJRT_Extension_Base *link_extensions(const char *names, size_t size) {
-  PJRT_Extension_Base *first = NULL;
-  for (size_t i = 0; i <= sizeof(tables) / sizeof(tables[0]); i++) {
-    bool is_profiler = i == sizeof(tables) / sizeof(tables[0]);
-    int type = is_profiler ? 1 : tables[i].type;
-    PJRT_Extension_Base *base = is_profiler ? &profiler.base : &tables[i].table->base;
-    size_t functions = is_profiler ? 2 : (size_t)tables[i].size;
-    bool wanted = names == NULL;
-    for (size_t at = 0; at < size;) {
-      bool is_short = names[at] == '-';
-      int n = 0;
-      for (at += is_short; at < size && names[at] != ' '; at++) n = n * 10 + names[at] - '0';
-      at++;
-      if (n != type) continue;
-      wanted = true;
-      functions -= is_short;
-    }
-    if (!wanted) continue;
-    *base = (PJRT_Extension_Base){sizeof(*base) + functions * sizeof(void *), type, first};
-    first = base;
+// Finds a type among names and what is said of it: 0 where it is not named, else the sign in front or ' '.
+static char named(const char *names, size_t size, int type) {
+  for (size_t at = 0; at < size; at++) {
+    char sign = strchr("-~!", names[at]) != NULL ? names[at++] : ' ';
+    int n = 0;
+    for (; at < size && names[at] != ' '; at++) n = n * 10 + names[at] - '0';
+    if (n == type) return sign;
   }
+  return 0;
+}
+
+// Links the extensions of the types that are named; all of them where names is NULL. In front of a
+// type - gives a table that is one function short, ~ a table of NULLs, and ! a table so short that it has
+// no type. Types that are not known here get an empty table. Behind the types @ makes the list a ring.
+PJRT_Extension_Base *link_extensions(const char *names, size_t size) {
+  enum { TYPES = 100 };
+  static PJRT_Extension_Base empty[TYPES];
+  static table null_tables[TYPES];
+  PJRT_Extension_Base *first = NULL, *last = NULL;
+  bool ring = size > 0 && names[size - 1] == '@';
+  size -= ring;
+  for (int type = 0; type < TYPES; type++) {
+    PJRT_Extension_Base *base = type == 1 ? &profiler.base : &empty[type];
+    size_t functions = type == 1 ? 2 : 0;
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+      if (tables[i].type != type) continue;
+      base = &tables[i].table->base;
+      functions = (size_t)tables[i].size;
+    }
+    char sign = names == NULL ? (functions > 0 ? ' ' : 0) : named(names, size, type);
+    if (sign == 0) continue;
+    if (sign == '~') base = &null_tables[type].base;
+    *base = (PJRT_Extension_Base){sizeof(*base) + (functions - (sign == '-')) * sizeof(void *), type, first};
+    if (sign == '!') base->struct_size = sizeof(size_t);
+    first = base;
+    if (last == NULL) last = base;
+  }
+  if (ring && last != NULL) last->next = first;
   return first;
 }

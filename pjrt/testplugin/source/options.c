@@ -18,7 +18,8 @@
 //   minor           the minor version that the plugin reports (read before there is a client)
 //   lack            a text: names of functions that are NULL, with spaces between; "optional" is every
 //                   function and extension that a plugin can do without
-//   extensions      a text: numbers of the extensions that are offered, with spaces between
+//   extensions      a text: numbers of the extensions that are offered, with spaces between, and signs
+//                   for broken ones (see link_extensions)
 //
 // ENTRY is a function's name without "PJRT_", the name of a function in an extension (see
 // PJRT_EXTENSION_FUNCTIONS), or "profiler." and create, destroy, start, stop or collect_data. What
