@@ -21,8 +21,9 @@ def doctor(tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
 def test_healthy(tmp_path: Path) -> None:
     done = doctor(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in ("versions", "torch", "adapter", "built for torch", "plugin", "libpjrt_cpu.so", "PJRT_DEVICE is not set", "devices", "CPU:0", "self test    passed"):
+    for part in ("versions", "torch", "adapter", "built for torch", "plugin", "libpjrt_cpu.so", "PJRT_DEVICE is not set", "devices", "CPU:0", "interface    PJRT API 0.", "xla_version=", "Layouts", "memory", "self test    passed"):
         assert part in done.stdout, done.stdout
+    assert "preload" not in done.stdout  # that is for CUDA
 
 
 def test_without_a_plugin(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def cpu_plugin() -> str:
     spec = importlib.util.find_spec("fastatomstruct_xla_cpu")
     assert spec is not None and spec.origin is not None
     return str(Path(spec.origin).parent / "libpjrt_cpu.so")
+
+
+def other_plugins() -> list[str]:
+    """Further CPU plugins to test on: the paths in XLA_GO_TEST_PLUGINS."""
+    return [path for path in os.environ.get("XLA_GO_TEST_PLUGINS", "").split(os.pathsep) if path and path != cpu_plugin()]
 
 
 def test_unknown_device(child: Child) -> None:
@@ -140,13 +146,16 @@ def test_cpu_is_found(child: Child, env: dict[str, str]) -> None:
 @pytest.mark.parametrize("env", [{"XLA_GO_PLUGIN_PATH": "x"}, {"PJRT_DEVICE": "LIBRARY", "PJRT_LIBRARY_PATH": "x"}])
 def test_explicit_path(child: Child, env: dict[str, str]) -> None:
     env = {name: cpu_plugin() if value == "x" else value for name, value in env.items()}
-    done = child("import xla_go; print(xla_go.runtime.device_type(), xla_go._runtime.plugin().path)", env=env)
-    assert done.stdout.split() == ["CPU", cpu_plugin()]
+    done = child("import xla_go; print(xla_go.runtime.device_type(), xla_go._runtime.plugin().path, xla_go.runtime.global_runtime_device_count())", env=env)
+    assert done.stdout.split() == ["CPU", cpu_plugin(), "1"]
 
 
 @pytest.mark.parametrize("env", [{"CPU_NUM_DEVICES": "4"}, {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}])
-def test_virtual_cpu_devices(child: Child, env: dict[str, str]) -> None:
+@pytest.mark.parametrize("path", [None, *other_plugins()])
+def test_virtual_cpu_devices(child: Child, env: dict[str, str], path: str | None) -> None:
     """Both names count, and also where the program sets them after Python has started."""
+    if path is not None:
+        env = {**env, "XLA_GO_PLUGIN_PATH": path}
     code = "import xla_go.runtime as r; print(r.global_runtime_device_count(), r.addressable_runtime_device_count())"
     assert child(code, env=env).stdout.split() == ["4", "4"]
     assert child(f"import os; os.environ.update({env!r})\n{code}").stdout.split() == ["4", "4"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xla_go import errors
+from xla_go import _cuda, errors
 
 OptionValue = str | bool | int | float | list[int]
 
@@ -183,12 +183,20 @@ def _from_known_wheels(search: Search) -> Iterator[Plugin]:
                 yield Plugin(platform.device_type, str(libraries[0]), f"wheel {name} {distribution.version}")
 
 
+def _distance(plugin: Plugin, torch_generation: int) -> tuple[bool, int]:
+    """Sorts CUDA plugins: first those of the CUDA version whose libraries torch has in the process, then the newest."""
+    if plugin.device_type != "CUDA":
+        return (False, 0)
+    generation = _cuda.plugin_generation(plugin.source) or _cuda.plugin_generation(plugin.path)
+    return (torch_generation not in (0, generation), -generation)
+
+
 def search(environment: Mapping[str, str]) -> Search:
     """Looks everywhere; explicit paths come first, then entry points, then known wheels."""
     result = Search()
     result.plugins.extend(_explicit(environment, result))
-    result.plugins.extend(_from_entry_points(result))
-    result.plugins.extend(_from_known_wheels(result))
+    torch_generation = _cuda.torch_generation()
+    result.plugins.extend(sorted((*_from_entry_points(result), *_from_known_wheels(result)), key=lambda plugin: _distance(plugin, torch_generation)))
     for platform in PLATFORMS:
         if platform.device_type not in ("CPU", "XPU") and result.of(platform.device_type) is None and platform.present():
             result.notes.append(f"a {platform.device_type} device is present and no plugin for it: pip install {platform.install}")
@@ -215,7 +223,7 @@ def choose(environment: Mapping[str, str], found: Search) -> Plugin:
         plugin = _best_present(found)
     if not os.path.isfile(plugin.path):
         raise PluginNotFoundError(f"expected a PJRT plugin at {plugin.path!r} (from {plugin.source}), got no such file", found)
-    return Plugin(plugin.device_type, os.path.abspath(plugin.path), plugin.source, create_options(plugin.device_type, environment))
+    return Plugin(plugin.device_type, os.path.abspath(plugin.path), plugin.source, create_options(plugin.device_type or _type_in_name(plugin.path), environment))
 
 
 def _asked_for(asked: str, found: Search) -> Plugin:
@@ -247,6 +255,11 @@ def _best_present(found: Search) -> Plugin:
         wheel = next(platform.install for platform in PLATFORMS if platform.device_type == "CPU")
         raise PluginNotFoundError(f"no PJRT plugin is installed: pip install {wheel} (CPU), or set XLA_GO_PLUGIN_PATH to a plugin's path", found)
     return plugin
+
+
+def _type_in_name(path: str) -> str:
+    """CPU for a library that is called so: CPU plugins have to be told how many devices to make."""
+    return "CPU" if re.search(r"(?<![a-z])cpu(?![a-z])", os.path.basename(path).lower()) else ""
 
 
 def create_options(device_type: str, environment: Mapping[str, str]) -> dict[str, OptionValue]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from xla_go import _plugins, errors
+from xla_go import _cuda, _plugins, errors
 
 logger = logging.getLogger("xla_go")
 
@@ -25,6 +25,7 @@ _lock = threading.RLock()
 _native: ModuleType | None = None
 _native_pid = 0
 _plugin: _plugins.Plugin | None = None
+_preloaded: _cuda.Preload | None = None
 _started = False
 
 # Waits are cut into slices of this length, so that signals are looked at between them.
@@ -124,7 +125,7 @@ def initialize() -> None:
     A search that finds no plugin can be repeated; once a plugin has been loaded, its first failure is final
     for the process.
     """
-    global _plugin, _started
+    global _plugin, _preloaded, _started
     if _started:
         return
     with _lock:
@@ -136,6 +137,7 @@ def initialize() -> None:
             logger.info("PJRT_DEVICE is not set: using %s (%s, %s)", plugin.device_type or "the plugin's device", plugin.path, plugin.source)
             for note in found.notes:
                 logger.warning("%s; using %s", note, plugin.device_type)
+        _preloaded = _cuda.prepare(plugin.device_type, plugin.path)
         with _quiet_logs(_log_level(plugin)):
             call("InitializeClient", plugin.path, plugin.device_type, json.dumps(dict(plugin.options)))
         atexit.register(_flush_cache)
@@ -162,6 +164,11 @@ def started() -> bool:
 def plugin() -> _plugins.Plugin | None:
     """The plugin in use, None before the first device use."""
     return _plugin
+
+
+def preloaded() -> _cuda.Preload | None:
+    """What was loaded before a CUDA plugin; None for other plugins and before the first device use."""
+    return _preloaded
 
 
 def load_table() -> int:

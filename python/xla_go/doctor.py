@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import json
 import logging
 import os
 import platform
@@ -11,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from xla_go import _plugins, _runtime
+from xla_go import _plugins, _runtime, errors
 
 
 def _line(name: str, text: str) -> None:
@@ -59,6 +60,40 @@ def _plugin(found: _plugins.Search) -> str:
     return f"{plugin.device_type or 'device type told by the plugin'} ({reason}): {plugin.path}, from {plugin.source}{options}"
 
 
+def _preload() -> None:
+    """What was loaded before a CUDA plugin, once it has been."""
+    preloaded = _runtime.preloaded()
+    if preloaded is None:
+        return
+    if not preloaded.loaded and not preloaded.failed:
+        _line("preload", "no NVIDIA wheels are installed: the plugin looks for CUDA in the system")
+    else:
+        directories = ", ".join(dict.fromkeys(str(path.parent) for path in preloaded.loaded))
+        _line("preload", f"CUDA {preloaded.generation}: {', '.join(path.name for path in preloaded.loaded)}, from {directories}")
+    for path, reason in preloaded.failed.items():
+        _line("preload", f"not loaded: {path}: {reason}")
+    if preloaded.data_dir is not None:
+        _line("preload", f"compiler's files in {preloaded.data_dir}")
+
+
+def _interface() -> str:
+    told = json.loads(str(_runtime.call("PluginDescription")))
+    attributes = "".join(f", {name}={'.'.join(map(str, value)) if isinstance(value, list) else value}" for name, value in sorted((told["attributes"] or {}).items()))
+    return f"PJRT API {told['api_version']}{attributes}; extensions: {', '.join(told['extensions']) or 'none'}"
+
+
+def _memory() -> str:
+    shown = []
+    for device in _runtime.lines(_runtime.call("LocalDevices")):
+        try:
+            info = json.loads(str(_runtime.call("MemoryInfo", device)))
+        except errors.UnimplementedError as error:
+            return f"the plugin tells nothing of its memory ({str(error).splitlines()[0]})"
+        limit = f" of {info['bytes_limit'] / 2**30:.1f} GiB" if info["bytes_limit"] else ""
+        shown.append(f"{device} {info['bytes_used'] / 2**30:.1f}{limit or ' GiB'} in use")
+    return ", ".join(shown)
+
+
 def _devices() -> str:
     from xla_go import runtime
 
@@ -94,7 +129,13 @@ def main() -> int:
     with_adapter = _attempt("adapter", _adapter)
     for line in found.tried:
         _line("tried", line)
-    with_plugin = _attempt("plugin", lambda: _plugin(found)) and _attempt("devices", _devices)
+    with_plugin = _attempt("plugin", lambda: _plugin(found))
+    if with_plugin:
+        with_plugin = _attempt("devices", _devices)
+        _preload()
+    if with_plugin:
+        ok = _attempt("interface", _interface) and ok
+        ok = _attempt("memory", _memory) and ok
     if with_adapter and with_plugin:
         ok = _attempt("self test", _self_test) and ok
     else:
