@@ -9,10 +9,11 @@ static void copy_run(void *dst, uintptr_t address, const void *src, size_t size)
   memcpy(dst, src != NULL ? src : (const void *)address, size);
 }
 
-static void pack(char *dst, uintptr_t address, const char *src, int transposed, size_t run, size_t rank,
-                 const int64_t *dims, const int64_t *from, const int64_t *to) {
+static void pack(char *dst, uintptr_t address, const char *src, bool transposed, bool large, size_t run,
+                 size_t rank, const int64_t *dims, const int64_t *from, const int64_t *to) {
   if (src == NULL) src = (const char *)address;
-  (transposed ? xg_pack_transposed : xg_pack)(dst, src, run, rank, dims, from, to);
+  if (transposed) xg_pack_transposed(dst, src, run, rank, dims, from, to, large);
+  else xg_pack(dst, src, run, rank, dims, from, to);
 }
 */
 import "C"
@@ -208,12 +209,8 @@ func (p *packing) copy(dst []byte, src host) {
 	inPieces(int64(len(dst)), p.dims[along], tile, func(start, end int64) {
 		dims := slices.Clone(p.dims)
 		dims[along] = end - start
-		var transposed C.int
-		if p.transposed {
-			transposed = 1
-		}
 		address, pointer := src.at(start * p.from[along])
-		C.pack((*C.char)(unsafe.Pointer(&dst[start*p.to[along]])), address, (*C.char)(pointer), transposed, C.size_t(p.run), C.size_t(len(dims)),
+		C.pack((*C.char)(unsafe.Pointer(&dst[start*p.to[along]])), address, (*C.char)(pointer), C.bool(p.transposed), C.bool(len(dst) > copyAlone), C.size_t(p.run), C.size_t(len(dims)),
 			(*C.int64_t)(unsafe.Pointer(&dims[0])), (*C.int64_t)(unsafe.Pointer(&p.from[0])), (*C.int64_t)(unsafe.Pointer(&p.to[0])))
 	})
 }

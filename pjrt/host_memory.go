@@ -12,10 +12,13 @@ static void *map_memory(size_t size, size_t alignment) {
   char *start = whole + (alignment - (uintptr_t)whole % alignment) % alignment;
   if (start > whole) munmap(whole, (size_t)(start - whole));
   if (start + size < whole + size + alignment) munmap(start + size, (size_t)(whole + alignment - start));
-#ifdef MADV_HUGEPAGE
-  madvise(start, size, MADV_HUGEPAGE);  // large pages are for speed only: it may fail
-#endif
   return start;
+}
+
+static void prefer_large_pages(void *start, size_t size) {
+#ifdef MADV_HUGEPAGE
+  madvise(start, size, MADV_HUGEPAGE);  // for speed only: it may fail
+#endif
 }
 
 static void unmap_memory(void *start, size_t size) { munmap(start, size); }
@@ -50,6 +53,15 @@ type HostMemory struct {
 
 // NewHostMemory maps size bytes and more, up to a whole page; ResourceExhausted where the system has none left.
 func NewHostMemory(size int64) (*HostMemory, error) {
+	m, err := NewPlainHostMemory(size)
+	if err == nil && len(m.Bytes) >= hugePage {
+		C.prefer_large_pages(unsafe.Pointer(unsafe.SliceData(m.Bytes)), C.size_t(len(m.Bytes)))
+	}
+	return m, err
+}
+
+// NewPlainHostMemory is NewHostMemory in pages of the common size.
+func NewPlainHostMemory(size int64) (*HostMemory, error) {
 	size = (max(size, 1) + hostPage - 1) / hostPage * hostPage
 	alignment := hostPage
 	if size >= hugePage {

@@ -34,7 +34,7 @@ func packSlowly(source []byte, item int64, dims, strides []int64) []byte {
 func TestCopyOfStrides(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 400 {
-		d := []dtype.Dtype{dtype.U8, dtype.F16, dtype.F32, dtype.F64, dtype.C128}[round%5]
+		d := []dtype.Dtype{dtype.U8, dtype.F16, dtype.F32, dtype.F64, dtype.C128}[random.IntN(5)]
 		item := d.Size()
 		rank := 1 + random.IntN(4)
 		most := int64(9)
@@ -115,6 +115,28 @@ func TestCopyOnSeveralThreads(t *testing.T) {
 	}
 }
 
+// A transposed array of more than the caches hold, with edges that fill no tile, to memory that is aligned or not.
+func TestCopyOfALargeTransposed(t *testing.T) {
+	const rows, columns = 1500, 1102
+	source := make([]byte, 4*rows*columns)
+	for i := range source {
+		source[i] = byte(i ^ i>>8 ^ i>>16)
+	}
+	strides := []int64{4, 4 * columns}
+	want := packSlowly(source, 4, []int64{columns, rows}, strides)
+	for offset := range 3 {
+		m, err := NewHostMemory(int64(len(want) + 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := m.Bytes[16*offset/2:][:len(want)]
+		if err := Copy(dst, Host{Bytes: source, Dtype: dtype.F32, Dims: []int64{columns, rows}, ByteStrides: strides}); err != nil || !bytes.Equal(dst, want) {
+			t.Errorf("at offset %d it differs (%v)", 16*offset/2, err)
+		}
+		m.Free()
+	}
+}
+
 func TestHostMemory(t *testing.T) {
 	before := LiveHostMemory()
 	for _, size := range []int64{1, hostPage + 1, hugePage, 3*hugePage + 1} {
@@ -166,6 +188,7 @@ func BenchmarkCopy(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			clear(dst.Bytes)
 			b.Run(fmt.Sprintf("%s/%s", test.name, d), func(b *testing.B) {
 				b.SetBytes(size)
 				for b.Loop() {

@@ -2,6 +2,7 @@
 #ifndef XLA_GO_PJRT_PACK_H_
 #define XLA_GO_PJRT_PACK_H_
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,8 +12,8 @@ void xg_pack(char *dst, const char *src, size_t run, size_t rank, const int64_t 
              const int64_t *to);
 
 // The same for runs of one element where the last dimension lies dense in the destination and the one before it
-// closer together in the source: both are gone through in tiles.
+// closer together in the source: both are gone through in tiles. large is for more than the caches hold.
 void xg_pack_transposed(char *dst, const char *src, size_t run, size_t rank, const int64_t *dims, const int64_t *from,
-                        const int64_t *to);
+                        const int64_t *to, bool large);
 
 #endif

@@ -25,3 +25,4 @@ func BenchmarkExecute(b *testing.B)            { ofOneDevice.BenchmarkExecute(b)
 func BenchmarkReadReady(b *testing.B)          { ofOneDevice.BenchmarkReadReady(b) }
 func BenchmarkTransferToDevice(b *testing.B)   { ofOneDevice.BenchmarkTransferToDevice(b) }
 func BenchmarkTransferFromDevice(b *testing.B) { ofOneDevice.BenchmarkTransferFromDevice(b) }
+func BenchmarkTransfer(b *testing.B)           { ofOneDevice.BenchmarkTransfer(b) }
