@@ -86,3 +86,15 @@ def test_a_compile_does_not_hold_another_threads_step() -> None:
     other.join()
     assert seconds[0] > 0.2, "the compile was too short to show anything"
     assert max(quick) < seconds[0] / 2, (max(quick), seconds)
+
+
+def test_waiting_for_the_device_waits_for_queued_steps_too() -> None:
+    x = torch.ones(61).to("xla")
+    for i in range(300):
+        x = x * 1.01 if i % 2 else x + 0.5
+    xla_go.sync()  # the program is being compiled, so that the client has nothing to do yet
+    xla_go.runtime.wait_device_ops()
+    assert xla_go.debug.compiles()[-1]["seconds"] > 0
+    with xla_go.strict():
+        x.cpu()
+    assert xla_go.debug.live_counts()["reads"] == 0
