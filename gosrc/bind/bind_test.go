@@ -48,7 +48,7 @@ func address(b []byte) int64 { return int64(reflect.ValueOf(b).Pointer()) }
 func TestCompileUploadExecuteRead(t *testing.T) {
 	start(t)
 	program := []byte(addOne)
-	computation, err := Compile(address(program), int64(len(program)), "mlir", "add_one", "")
+	computation, err := Compile(address(program), int64(len(program)), `{"format": "mlir", "name": "add_one"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestCompileUploadExecuteRead(t *testing.T) {
 	for i := range 4 {
 		binary.LittleEndian.PutUint32(input[4*i:], math.Float32bits(float32(i)))
 	}
-	x, err := Upload(address(input), "f32", "4", "")
+	x, err := Upload(address(input), "f32", "4", "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestNothingWorksBeforeInitialization(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"DeviceType":    func() error { _, err := DeviceType(); return err },
-		"Upload":        func() error { _, err := Upload(0, "f32", "0", ""); return err },
+		"Upload":        func() error { _, err := Upload(0, "f32", "0", "", ""); return err },
 		"DispatchTable": func() error { _, err := DispatchTable(); return err },
 	} {
 		if err := call(); status.CodeOf(err) != status.FailedPrecondition {

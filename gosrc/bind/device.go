@@ -1,9 +1,11 @@
 package bind
 
 import (
+	"encoding/hex"
 	"encoding/json"
 
 	"xla_go/gosrc/client/current"
+	"xla_go/gosrc/status"
 )
 
 // ClientInitialized says whether the process's client was made. Never makes it.
@@ -142,6 +144,34 @@ func MemoryInfo(device string) (text string, err error) {
 		"peak_bytes_used": info.PeakBytesUsed,
 		"allocator_stats": info.AllocatorStats,
 	})
+}
+
+// EnvironmentHash identifies plugin, version, devices, options and flags, as hexadecimal digits: executables are
+// not to be shared between different values.
+func EnvironmentHash() (digits string, err error) {
+	defer guard(&err)
+	c, err := current.Get()
+	if err != nil {
+		return "", err
+	}
+	hash := c.HashCompilationEnvironment()
+	return hex.EncodeToString(hash[:]), nil
+}
+
+// SetCompileOptions replaces the options (a JSON object of names and texts) that are put into every later
+// compile. It changes the EnvironmentHash.
+func SetCompileOptions(options string) (ok bool, err error) {
+	defer guard(&err)
+	c, err := current.Get()
+	if err != nil {
+		return false, err
+	}
+	values := map[string]string{}
+	if err := json.Unmarshal([]byte(options), &values); err != nil {
+		return false, status.Errorf(status.InvalidArgument, "SetCompileOptions(): expected a JSON object of names and texts, got %v", err)
+	}
+	c.SetCustomCompileOptions(values)
+	return true, nil
 }
 
 func encode(value any) (string, error) {

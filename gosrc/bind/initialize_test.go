@@ -43,7 +43,7 @@ func TestFirstFailureIsReportedAgain(t *testing.T) {
 				for what, call := range map[string]func() error{
 					"InitializeClient": func() error { _, err := InitializeClient(os.Getenv("XLA_GO_TEST_PLUGIN"), "CPU", "{}"); return err },
 					"DeviceType":       func() error { _, err := DeviceType(); return err },
-					"Upload":           func() error { _, err := Upload(0, "f32", "0", ""); return err },
+					"Upload":           func() error { _, err := Upload(0, "f32", "0", "", ""); return err },
 					"DispatchTable":    func() error { _, err := DispatchTable(); return err },
 				} {
 					if err := call(); err == nil || err.Error() != first.Error() {

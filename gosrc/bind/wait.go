@@ -35,7 +35,9 @@ func ReadBegin(handle int64) (token int64, err error) {
 		return 0, err
 	}
 	w := newWait()
-	if err := c.OnReadyCallback(data, w.finish); err != nil {
+	if ready, failure := c.Readiness(data); ready {
+		w.finish(failure)
+	} else if err := c.OnReadyCallback(data, w.finish); err != nil {
 		return 0, err
 	}
 	return waits.Add(w), nil

@@ -6,12 +6,15 @@ Nothing happens at import. The runtime starts at the first device use, when the 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import importlib
 import json
 import logging
+import math
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -177,17 +180,32 @@ def load_table() -> int:
     return call("DispatchTable")
 
 
-def wait(function: str, *arguments: Any) -> None:
+def wait(function: str, *arguments: Any, timeout: float | None = None) -> bool:
     """Waits for what `function` gives a token for, and raises the error it ends with.
 
-    BLOCKING in short slices: other threads run meanwhile, and Ctrl-C breaks out.
+    BLOCKING in short slices: other threads run meanwhile, and Ctrl-C breaks out. False after `timeout` seconds.
     """
+    deadline = None if timeout is None else time.monotonic() + timeout
     token = call(function, *arguments)
     try:
-        while not call("Wait", token, WAIT_SLICE_MS):
-            pass
+        slice_ms = WAIT_SLICE_MS
+        while True:
+            if deadline is not None:
+                slice_ms = max(0, min(WAIT_SLICE_MS, math.ceil((deadline - time.monotonic()) * 1000)))
+            if call("Wait", token, slice_ms):
+                return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
     finally:
         call("EndWait", token)
+
+
+def take_bytes(handle: int) -> bytes:
+    """The bytes of a result that the runtime keeps under a handle."""
+    length = call("BytesLength", handle)
+    buffer = (ctypes.c_char * length)()
+    call("TakeBytes", handle, ctypes.addressof(buffer))
+    return buffer.raw
 
 
 def lines(text: str) -> list[str]:

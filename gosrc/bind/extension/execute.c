@@ -42,8 +42,10 @@ static PyObject* new_results(PyTypeObject* type, const long long* handles, int c
   }
   Py_XDECREF(nothing);
   if (list != NULL && made == count) return list;
-  for (int i = made; i < count; i++) free(xlaGoCloseData(handles[i]));  // no object owns these
   Py_XDECREF(list);
+  Py_BEGIN_ALLOW_THREADS;
+  for (int i = made; i < count; i++) free(xlaGoCloseData(handles[i]));  // no object owns these
+  Py_END_ALLOW_THREADS;
   return NULL;
 }
 

@@ -35,10 +35,27 @@ static PyObject* call_close_data(PyObject* Py_UNUSED(module), PyObject* handle) 
 }
 
 PyObject* xla_go_call_execute(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* xla_go_call_dlpack_lend(PyObject* module, PyObject* arguments);
+PyObject* xla_go_call_dlpack_take(PyObject* module, PyObject* capsule);
+PyObject* xla_go_call_dlpack_view(PyObject* module, PyObject* arguments);
+PyObject* xla_go_call_dlpack_close(PyObject* module, PyObject* arguments);
 
 static PyMethodDef methods[] = {
     {"close_data", call_close_data, METH_O,
      "close_data(handle): drops the hold on the device memory. Idempotent."},
+    {"dlpack_close", xla_go_call_dlpack_close, METH_VARARGS,
+     "dlpack_close(record, versioned): gives a record of dlpack_take back to its owner."},
+    {"dlpack_lend", xla_go_call_dlpack_lend, METH_VARARGS,
+     "dlpack_lend(reference, address, code, bits, shape, strides, device_type, device_id,\n"
+     "versioned, flags): a capsule over lent device memory, which owns the reference from then\n"
+     "on. Strides are in elements."},
+    {"dlpack_take", xla_go_call_dlpack_take, METH_O,
+     "dlpack_take(capsule): takes the record out of a capsule and gives (record, versioned,\n"
+     "address, code, bits, lanes, shape, strides, device_type, device_id, flags). strides may be\n"
+     "None. The record is to be given to dlpack_view or dlpack_close."},
+    {"dlpack_view", xla_go_call_dlpack_view, METH_VARARGS,
+     "dlpack_view(record, versioned, address, element, shape, device): the handle of data over\n"
+     "the record's memory, which owns the record from then on. Not blocking."},
     {"execute", (PyCFunction)(void (*)(void))xla_go_call_execute, METH_FASTCALL,
      "execute(computation, arguments, result_type, device, kept): queues a run of the computation\n"
      "with that handle and gives a list of result_type. arguments is a tuple of result_type,\n"

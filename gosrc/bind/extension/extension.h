@@ -32,3 +32,11 @@ char* xlaGoExecute(long long computation, long long* arguments, int argument_cou
 
 // Drops the hold on device memory. Idempotent.
 char* xlaGoCloseData(long long handle);
+
+// Gives lent device memory back. Idempotent.
+char* xlaGoReleaseReference(long long reference);
+
+// Makes data over memory owned outside, dense and row-major; release(context) is called once, on
+// any thread, when its last holder is gone, and never where this fails. Not blocking.
+char* xlaGoViewForeign(long long address, char* element, long long* dims, int rank, char* device,
+                       void (*release)(void*), void* context, long long* handle);

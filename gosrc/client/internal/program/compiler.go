@@ -68,6 +68,11 @@ func (c Compiler) compile(instance *client.CompileInstance) (*Program, error) {
 		}
 	} else {
 		program, format = instance.MLIR, pjrt.FormatMLIR
+		if instance.IsSharded {
+			if k.parameters, k.results, err = signature(program); err != nil {
+				return nil, err
+			}
+		}
 		stableHLOCompile.Add(1)
 	}
 	k.Executable, err = c.PJRT.Compile(program, format, options(c.Platform, instance, devices))

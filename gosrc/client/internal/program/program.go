@@ -153,7 +153,10 @@ func (k *Program) learn(optimized []byte, n int) error {
 		return nil
 	}
 	if k.results == nil {
-		return status.Errorf(status.Unimplemented, "a sharded program that is not given as HLO is not supported yet: its unsharded shapes are unknown")
+		return status.Errorf(status.Internal, "the unsharded shapes of a sharded program are unknown")
+	}
+	if k.Donors == nil {
+		k.Donors = m.donors
 	}
 	if m.outputSharding == nil {
 		return status.Errorf(status.Internal, "the compiler told no sharding of the outputs")
