@@ -14,7 +14,7 @@ import torch.nn.functional as F
 import xla_go
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
-from char_gpt import CharGPT  # noqa: E402
+from char_gpt import CharGPT
 
 xla = torch.device("xla")
 

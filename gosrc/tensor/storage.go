@@ -72,6 +72,15 @@ func (s *Space) New(device int, byteSize int64, hasBuffer *int32) (*Storage, int
 // Get gives the storage with an id that New gave and Drop did not take back.
 func (s *Space) Get(id int64) *Storage { return s.storages[id] }
 
+// ValueOf gives the value of the storage with an id that comes from outside; FailedPrecondition where nothing was
+// written to it.
+func (s *Space) ValueOf(id int64) (*ir.Node, error) {
+	if id <= 0 || id >= int64(len(s.storages)) || s.storages[id] == nil || s.storages[id].Value() == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "expected a storage with a value")
+	}
+	return s.storages[id].Value(), nil
+}
+
 // Drop forgets a storage and frees what only it held.
 func (s *Space) Drop(id int64) {
 	storage := s.storages[id]

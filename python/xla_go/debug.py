@@ -6,6 +6,9 @@ import json
 from typing import Any
 
 from xla_go import _runtime
+from xla_go._graph import Graph, graph
+
+__all__ = ["Graph", "compiles", "graph", "live_counts"]
 
 
 def live_counts() -> dict[str, int]:

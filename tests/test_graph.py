@@ -1,0 +1,61 @@
+"""The traced program can be looked at, which changes nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import xla_go
+
+
+def test_a_program_as_text() -> None:
+    x = torch.arange(6.0).reshape(2, 3).to("xla")
+    y = (x * 2 + x).sum(1)
+    known = len(xla_go.debug.compiles())
+    shown = xla_go.debug.graph(y)
+    lines = shown.ir.splitlines()
+    assert lines[0] == "%0 = parameter() : f32[2,3]"
+    assert any("aten::mul.Tensor(%0, %1) : f32[2,3]" in line for line in lines), shown.ir
+    assert lines[-1] == f"return %{len(lines) - 2}"
+    assert str(shown) == shown.ir
+    assert "HloModule step" in shown.hlo and "f32[2,3]" in shown.hlo and "reduce" in shown.hlo
+    assert shown.dot.startswith("digraph") and shown.dot.count("->") >= 4 and "peripheries=2" in shown.dot
+    assert len(xla_go.debug.compiles()) == known
+    assert y.tolist() == [9, 36]
+
+
+def test_all_that_is_pending() -> None:
+    xla_go.sync()
+    assert xla_go.debug.graph().ir == "return \n"
+    x = torch.ones(3).to("xla")
+    y = x.exp()
+    z = y + 1
+    assert xla_go.debug.graph().ir.splitlines()[-1].count("%") == 2
+    assert xla_go.debug.graph(y, y, y[1:]).ir.splitlines()[-1].count("%") == 1
+    xla_go.sync()
+    assert xla_go.debug.graph(z).ir == "%0 = parameter() : f32[3]\nreturn %0\n"
+
+
+def test_saving(tmp_path: Path) -> None:
+    shown = xla_go.debug.graph(torch.ones(3).to("xla").exp())
+    for name in ("a.ir", "a.hlo", "a.dot"):
+        shown.save(str(tmp_path / name))
+        assert (tmp_path / name).read_text() == getattr(shown, name[2:])
+    with pytest.raises(ValueError, match=r"\.svg"):
+        shown.save(str(tmp_path / "a.png"))
+    if shutil.which("dot"):
+        assert "<svg" in shown.svg() and "<svg" in (shown._repr_svg_() or "")
+    else:
+        assert shown._repr_svg_() is None
+        with pytest.raises(RuntimeError, match="graphviz"):
+            shown.svg()
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="on device xla"):
+        xla_go.debug.graph(torch.ones(2))
+    with pytest.raises(xla_go.errors.FailedPreconditionError, match="a value"):
+        xla_go.debug.graph(torch.empty(2, device="xla"))
