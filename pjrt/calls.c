@@ -1,4 +1,5 @@
 #include "extensions.h"
+#include "host_transfer.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -277,7 +278,7 @@ xg_result xg_buffer_view(const PJRT_Api *api, PJRT_Client *client, uintptr_t add
 xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJRT_Buffer *const *arguments,
                      size_t num_arguments, PJRT_Buffer **outputs, size_t num_outputs, size_t num_devices,
                      PJRT_Device *device, int launch_id, const int64_t *kept, size_t num_kept,
-                     PJRT_ExecuteContext *context, PJRT_Event **events) {
+                     PJRT_ExecuteContext *context, const xg_host_transfers *transfers, PJRT_Event **events) {
   enum { FEW = 32 };
   PJRT_Buffer *const *few_arguments[FEW];
   PJRT_Buffer **few_outputs[FEW];
@@ -292,6 +293,7 @@ xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJR
   options.non_donatable_input_indices = kept;
   options.num_non_donatable_input_indices = num_kept;
   options.context = context;
+  void *lists = xg_transfer_lists(transfers, num_devices, &options);
   PJRT_LoadedExecutable_Execute_Args args = {.struct_size = S_PJRT_LoadedExecutable_Execute_Args};
   args.executable = executable;
   args.options = &options;
@@ -302,6 +304,7 @@ xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJR
   args.device_complete_events = events;
   args.execute_device = device;
   xg_result r = xg_call(api, FN_LoadedExecutable_Execute, &args);
+  free(lists);
   for (size_t i = 0; i < num_devices && !failed(r); i++) {
     if (events[i] == NULL) continue;
     bool ready;

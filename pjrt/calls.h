@@ -75,10 +75,11 @@ xg_result xg_buffer_view(const PJRT_Api *api, PJRT_Client *client, uintptr_t add
 // Queues a run on num_devices devices. arguments and outputs are [num_devices][n], flat; events has
 // num_devices places. events[i] comes back NULL where device i has already finished without error.
 // device may be NULL; it says where a program that is not bound to a device runs. kept are the
-// arguments that the run must not consume although the program donates them.
+// arguments that the run must not consume although the program donates them. transfers may be NULL.
+struct xg_host_transfers;
 xg_result xg_execute(const PJRT_Api *api, PJRT_LoadedExecutable *executable, PJRT_Buffer *const *arguments,
                      size_t num_arguments, PJRT_Buffer **outputs, size_t num_outputs, size_t num_devices,
                      PJRT_Device *device, int launch_id, const int64_t *kept, size_t num_kept,
-                     PJRT_ExecuteContext *context, PJRT_Event **events);
+                     PJRT_ExecuteContext *context, const struct xg_host_transfers *transfers, PJRT_Event **events);
 
 #endif

@@ -15,30 +15,42 @@ import (
 
 // Event is something that will have happened: a value made, a copy done, a run finished.
 type Event struct {
-	plugin  *Plugin
-	pointer *unsafe.Pointer // the plugin's event, nil once destroyed; apart, so that the net can reach it
+	plugin *Plugin
+	cell   *eventCell
+}
+
+// eventCell lies apart from the event, so that the net can reach it.
+type eventCell struct {
+	handle    unsafe.Pointer // the plugin's event, nil once destroyed
+	destroyed func()         // called then; nil for nothing
 }
 
 func (p *Plugin) newEvent(handle *C.PJRT_Event) *Event {
 	liveEvents.Add(1)
-	pointer := new(unsafe.Pointer)
-	*pointer = unsafe.Pointer(handle)
-	e := &Event{plugin: p, pointer: pointer}
-	runtime.AddCleanup(e, func(pointer *unsafe.Pointer) { destroyEvent(p, pointer) }, pointer)
+	cell := &eventCell{handle: unsafe.Pointer(handle)}
+	e := &Event{plugin: p, cell: cell}
+	runtime.AddCleanup(e, func(cell *eventCell) { destroyEvent(p, cell) }, cell)
 	return e
 }
 
-func destroyEvent(p *Plugin, pointer *unsafe.Pointer) error {
-	h := atomic.SwapPointer(pointer, nil)
+func destroyEvent(p *Plugin, cell *eventCell) error {
+	h := atomic.SwapPointer(&cell.handle, nil)
 	if h == nil {
 		return nil
 	}
 	liveEvents.Add(-1)
-	return p.check(C.xg_event_destroy(p.api, (*C.PJRT_Event)(h)))
+	err := p.check(C.xg_event_destroy(p.api, (*C.PJRT_Event)(h)))
+	if cell.destroyed != nil {
+		cell.destroyed()
+	}
+	return err
 }
 
+// whenDestroyed calls fn when the event, which nobody else has yet, is destroyed.
+func (e *Event) whenDestroyed(fn func()) { e.cell.destroyed = fn }
+
 func (e *Event) handle() (*C.PJRT_Event, error) {
-	h := atomic.LoadPointer(e.pointer)
+	h := atomic.LoadPointer(&e.cell.handle)
 	if h == nil {
 		return nil, status.Errorf(status.FailedPrecondition, "the event has been destroyed")
 	}
@@ -172,7 +184,7 @@ func (e *Event) OnReady(fn func(err error)) error {
 }
 
 // Destroy frees the event. Idempotent. Callbacks that were registered still come.
-func (e *Event) Destroy() error { return destroyEvent(e.plugin, e.pointer) }
+func (e *Event) Destroy() error { return destroyEvent(e.plugin, e.cell) }
 
 type readyCallback struct {
 	plugin *Plugin

@@ -1,6 +1,7 @@
 package pjrt
 
 // #include "extensions.h"
+// #include "host_transfer.h"
 import "C"
 
 import (
@@ -215,6 +216,10 @@ type Run struct {
 	Kept []int64
 	// Context carries data for custom calls; nil for none. It must outlive the run.
 	Context *ExecuteContext
+	// Sends and Receives are the program's transfers with the host, flat as Arguments are: in any order, as
+	// their channels tell them apart.
+	Sends    []Send
+	Receives []Receive
 }
 
 type runScratch struct {
@@ -269,12 +274,23 @@ func (e *Executable) Execute(run Run) ([]*Event, error) {
 	if len(run.Kept) > 0 {
 		kept = (*C.int64_t)(unsafe.Pointer(&run.Kept[0]))
 	}
+	var transfers *C.xg_host_transfers
+	var ids []uintptr
+	if len(run.Sends)+len(run.Receives) > 0 {
+		pinner := new(runtime.Pinner)
+		defer pinner.Unpin()
+		var err error
+		if transfers, ids, err = p.openTransfers(run.NumDevices, run.Sends, run.Receives, pinner); err != nil {
+			return nil, err
+		}
+	}
 	err := p.check(C.xg_execute(p.api, e.pair.loaded, (**C.PJRT_Buffer)(unsafe.Pointer(&words[0])), C.size_t(len(run.Arguments)/run.NumDevices),
-		(**C.PJRT_Buffer)(unsafe.Pointer(&outputs[0])), C.size_t(e.numOutputs), C.size_t(run.NumDevices), device, C.int(run.LaunchID), kept, C.size_t(len(run.Kept)), context, &events[0]))
+		(**C.PJRT_Buffer)(unsafe.Pointer(&outputs[0])), C.size_t(e.numOutputs), C.size_t(run.NumDevices), device, C.int(run.LaunchID), kept, C.size_t(len(run.Kept)), context, transfers, &events[0]))
 	runtime.KeepAlive(run.Arguments)
 	runtime.KeepAlive(run.Context)
 	runtime.KeepAlive(e)
 	if err != nil {
+		closeTransfers(ids)
 		return nil, err
 	}
 	e.client.adopt(outputs[:len(run.Outputs)], run.Outputs)
@@ -287,6 +303,9 @@ func (e *Executable) Execute(run Run) ([]*Event, error) {
 			pending[i] = p.newEvent(h)
 			events[i] = nil
 		}
+	}
+	if len(ids) > 0 {
+		closeTransfersAfter(pending, ids)
 	}
 	return pending, nil
 }

@@ -126,6 +126,7 @@ func (s *scenario) run(options map[string]any) {
 		s.buffer(c, b)
 		s.transfers(c, b)
 		s.programs(c, b)
+		s.hostTransfers(c)
 		s.raw(b)
 		s.crossHost(c, b)
 	}

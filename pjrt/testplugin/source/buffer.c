@@ -74,9 +74,10 @@ void free_buffer(PJRT_Buffer *b) {
   unmake(LIVE_BUFFERS, b);
 }
 
-void do_copy(void *argument) {
+int do_copy(void *argument) {
   copying *c = argument;
   if (c->size > 0) memcpy(c->to, c->from, c->size);
+  return 0;
 }
 
 void drop_copy(void *argument) {

@@ -277,24 +277,60 @@ ENTRY(ExecuteContext_Destroy) { unmake(LIVE_OTHERS, a->context); return NULL; }
 
 typedef struct {
   program *program;
-  storage *arguments[MAX_PARAMETERS], *outputs[MAX_PARAMETERS];
+  storage *arguments[MAX_PARAMETERS], *outputs[MAX_PARAMETERS], *received[MAX_PARAMETERS];
+  size_t num_received, num_sent;
+  PJRT_SendCallbackInfo sends[MAX_PARAMETERS];
+  size_t sent_sizes[MAX_PARAMETERS];
 } run;
 
-static void do_run(void *argument) {
+static int do_run(void *argument) {
   run *r = argument;
-  const char *arguments[MAX_PARAMETERS];
-  char *outputs[MAX_PARAMETERS];
+  const char *arguments[MAX_PARAMETERS], *received[MAX_PARAMETERS];
+  char *outputs[MAX_PARAMETERS], *sent[MAX_PARAMETERS];
   for (size_t i = 0; i < r->program->num_parameters; i++) arguments[i] = r->arguments[i]->bytes;
   for (size_t i = 0; i < r->program->num_outputs; i++) outputs[i] = r->outputs[i]->bytes;
-  run_program(r->program, arguments, outputs);
+  for (size_t i = 0; i < r->num_received; i++) received[i] = r->received[i]->bytes;
+  for (size_t i = 0; i < r->num_sent; i++) sent[i] = malloc(r->sent_sizes[i] + 1);
+  run_program(r->program, arguments, received, sent, outputs);
+  int code = 0;
+  for (size_t i = 0; i < r->num_sent; i++) {
+    if (code == 0) code = send_to_host(&r->sends[i], sent[i], r->sent_sizes[i]);
+    free(sent[i]);
+  }
+  return code;
 }
 
 static void drop_run(void *argument) {
   run *r = argument;
   for (size_t i = 0; i < r->program->num_parameters; i++) drop_storage(r->arguments[i]);
   for (size_t i = 0; i < r->program->num_outputs; i++) drop_storage(r->outputs[i]);
+  for (size_t i = 0; i < r->num_received; i++) drop_storage(r->received[i]);
   drop_program(r->program);
   free(r);
+}
+
+// Finds the callbacks of a program's transfers on one device.
+static PJRT_Error *find_callbacks(run *r, const PJRT_ExecuteOptions *o, size_t device, PJRT_RecvCallbackInfo *receives, host_transfer *received) {
+  const PJRT_SendCallbackInfo *sends = o->num_send_ops > 0 ? (const PJRT_SendCallbackInfo *)o->send_callbacks[device] : NULL;
+  const PJRT_RecvCallbackInfo *all = o->num_recv_ops > 0 ? (const PJRT_RecvCallbackInfo *)o->recv_callbacks[device] : NULL;
+  host_transfer sent[MAX_PARAMETERS];
+  r->num_sent = program_sends(r->program, sent);
+  for (size_t i = 0; i < r->num_sent; i++) {
+    r->sent_sizes[i] = sent[i].size;
+    for (size_t k = 0; k < o->num_send_ops; k++)
+      if (sends[k].channel_id == sent[i].channel) r->sends[i] = sends[k];
+    if (r->sends[i].send_callback == NULL) return fail(3, "nobody takes what is sent on channel %lld", (long long)sent[i].channel);
+  }
+  size_t n = program_receives(r->program, received);
+  if (n + r->program->num_parameters > MAX_PARAMETERS) return fail(12, "too many parameters and receives");
+  for (size_t i = 0; i < n; i++) {
+    receives[i].recv_callback = NULL;
+    for (size_t k = 0; k < o->num_recv_ops; k++)
+      if (all[k].channel_id == received[i].channel) receives[i] = all[k];
+    if (receives[i].recv_callback == NULL) return fail(3, "nobody gives what is received on channel %lld", (long long)received[i].channel);
+  }
+  r->num_received = n;
+  return NULL;
 }
 
 static PJRT_Error *check_arguments(const program *p, PJRT_Buffer *const *arguments, size_t n) {
@@ -311,11 +347,20 @@ static void finish_output(int code, void *argument) {
   release(argument);
 }
 
-static PJRT_Error *run_on(PJRT_LoadedExecutable *e, PJRT_Device *device, const PJRT_ExecuteOptions *o, PJRT_Buffer *const *arguments, PJRT_Buffer **outputs, PJRT_Event **event) {
+static PJRT_Error *run_on(PJRT_LoadedExecutable *e, PJRT_Device *device, size_t position, const PJRT_ExecuteOptions *o, PJRT_Buffer *const *arguments, PJRT_Buffer **outputs, PJRT_Event **event) {
   program *p = e->executable->program;
   PJRT_Error *error = NULL;
   run *r = calloc(1, sizeof(*r));
   r->program = hold_program(p);
+  PJRT_RecvCallbackInfo receives[MAX_PARAMETERS];
+  host_transfer received[MAX_PARAMETERS];
+  if ((error = find_callbacks(r, o, position, receives, received)) != NULL) {
+    r->num_received = 0;
+    drop_run(r);
+    return error;
+  }
+  size_t num_received = r->num_received;
+  for (size_t i = 0; i < num_received; i++) r->received[i] = new_bytes(e->client, received[i].size);
   job j = {.entry = FN_LoadedExecutable_Execute, .delay_ms = options.delay_ms, .code = (int)options.fail_result, .num_after = (int)p->num_parameters,
            .work = do_run, .drop = drop_run, .argument = r, .done = new_state()};
   for (size_t i = 0; i < p->num_outputs; i++) {
@@ -340,8 +385,17 @@ static PJRT_Error *run_on(PJRT_LoadedExecutable *e, PJRT_Device *device, const P
       arguments[i]->deleted = true;
     }
   }
+  PJRT_CopyToDeviceStream *streams[MAX_PARAMETERS];
+  for (size_t i = 0; i < num_received; i++) {
+    state *full = j.after[j.num_after++] = new_state();
+    streams[i] = new_stream(e->client, r->received[i], full);
+  }
   if (event != NULL) *event = new_event(j.done);
   start(e->client, j);
+  for (size_t i = 0; i < num_received; i++) {
+    release(j.after[p->num_parameters + i]);
+    receives[i].recv_callback(streams[i], receives[i].user_arg);
+  }
   release(j.done);
   return NULL;
 }
@@ -356,7 +410,7 @@ ENTRY(LoadedExecutable_Execute) {
     if (error != NULL) return error;
   }
   for (size_t d = 0; d < a->num_devices; d++) {
-    PJRT_Error *error = run_on(e, a->execute_device != NULL ? a->execute_device : e->devices[d], a->options, a->argument_lists[d], a->output_lists[d],
+    PJRT_Error *error = run_on(e, a->execute_device != NULL ? a->execute_device : e->devices[d], d, a->options, a->argument_lists[d], a->output_lists[d],
                                a->device_complete_events != NULL ? &a->device_complete_events[d] : NULL);
     if (error == NULL) continue;
     for (size_t k = 0; k < d; k++) {  // nothing is handed out by a call that fails

@@ -1,13 +1,15 @@
-// Programs: HloModuleProtos of elementwise operations on arrays of F32 and S32, and copies of all
-// types. What is donated (input_output_alias) is consumed.
+// Programs: HloModuleProtos of elementwise operations on arrays of F32 and S32, copies of all types, and
+// transfers with the host. What is donated (input_output_alias) is consumed.
+//
+// What receives gives a tuple of a value and tokens, of which only the value is looked at.
 #include "testplugin.h"
 
-enum opcode { PARAMETER, CONSTANT, COPY, TUPLE, BROADCAST, ADD, SUBTRACT, MULTIPLY, MAXIMUM, MINIMUM, NEGATE, ABS, OPCODES };
-static const char *const opcode_names[OPCODES] = {"parameter", "constant", "copy", "tuple", "broadcast", "add", "subtract", "multiply", "maximum", "minimum", "negate", "abs"};
+enum opcode { PARAMETER, CONSTANT, AFTER_ALL, RECV, RECV_DONE, GET_TUPLE_ELEMENT, SEND, SEND_DONE, COPY, TUPLE, BROADCAST, ADD, SUBTRACT, MULTIPLY, MAXIMUM, MINIMUM, NEGATE, ABS, OPCODES };
+static const char *const opcode_names[OPCODES] = {"parameter", "constant", "after-all", "recv", "recv-done", "get-tuple-element", "send", "send-done", "copy", "tuple", "broadcast", "add", "subtract", "multiply", "maximum", "minimum", "negate", "abs"};
 
 struct instruction {
   enum opcode opcode;
-  int64_t id, parameter;
+  int64_t id, parameter, channel;
   int64_t operands[MAX_PARAMETERS];
   size_t num_operands;
   array_shape shape;
@@ -71,6 +73,10 @@ static void read_shape(const unsigned char *message, uint64_t length, array_shap
   EACH(message, length) {
     if (number == 2) s->type = value == 16 ? 13 : value == 13 ? 17 : (int)value;  // BF16 is 16 in XLA, 13 in PJRT; 13 is a tuple
     if (number == 3) s->num_dims = numbers(bytes, size, value, dims, s->num_dims);
+    if (number == 4) {  // tuple_shapes, of which the first counts
+      read_shape(bytes, size, s);
+      return;
+    }
   }
   s->size = item_size(s->type);
   if (s->num_dims > MAX_RANK) s->size = s->num_dims = 0;
@@ -87,6 +93,7 @@ static bool read_instruction(const unsigned char *message, uint64_t length, inst
     }
     if (number == 3) read_shape(bytes, size, &in->shape);
     if (number == 9) in->parameter = (int64_t)value;
+    if (number == 26) in->channel = (int64_t)value;
     if (number == 35) in->id = (int64_t)value;
     if (number == 36) in->num_operands = numbers(bytes, size, value, in->operands, in->num_operands);
     if (number == 8) {
@@ -140,9 +147,11 @@ static PJRT_Error *check(program *p, int64_t root) {
       if (operand == NULL || operand >= in) return fail(3, "an operand that is not there");
       if (in->opcode >= ADD && operand->shape.size != in->shape.size) return fail(3, "operands of other shapes");
     }
-    size_t needed = in->opcode <= CONSTANT ? 0 : in->opcode >= ADD && in->opcode <= MINIMUM ? 2 : 1;
+    bool is_transfer = in->opcode >= AFTER_ALL && in->opcode <= SEND_DONE;
+    size_t needed = in->opcode <= AFTER_ALL ? 0 : in->opcode == SEND || (in->opcode >= ADD && in->opcode <= MINIMUM) ? 2 : 1;
+    if (in->opcode == SEND && in->num_operands == 2) in->shape = by_id(p, in->operands[0])->shape;
     if (in->opcode != TUPLE && in->num_operands != needed) return fail(3, "%zu operands of %s", in->num_operands, opcode_names[in->opcode]);
-    if (in->opcode != TUPLE && in->shape.size == 0 && item_size(in->shape.type) == 0) return fail(12, "an array type that the test plugin does not take");
+    if (in->opcode != TUPLE && !is_transfer && in->shape.size == 0 && item_size(in->shape.type) == 0) return fail(12, "an array type that the test plugin does not take");
     if (in->opcode >= BROADCAST && in->shape.type != 11 && in->shape.type != 4) return fail(12, "%s of another type than F32 and S32", opcode_names[in->opcode]);
     if (in->opcode == BROADCAST && by_id(p, in->operands[0])->shape.size != 4) return fail(12, "a broadcast of more than a scalar");
     if (in->opcode == CONSTANT && in->literal_size < item_size(in->shape.type)) return fail(12, "a constant of another type than F32 and S32");
@@ -224,17 +233,32 @@ program *parse_program(const char *module, size_t length, PJRT_Error **error) {
 ARITHMETIC(compute_f32, float)
 ARITHMETIC(compute_s32, int32_t)
 
-void run_program(const program *p, const char *const *arguments, char *const *outputs) {
+static size_t transfers(const program *p, enum opcode opcode, host_transfer *into) {
+  size_t n = 0;
+  for (size_t i = 0; i < p->num_instructions && n < MAX_PARAMETERS; i++)
+    if (p->instructions[i].opcode == opcode) into[n++] = (host_transfer){p->instructions[i].channel, p->instructions[i].shape.size};
+  return n;
+}
+size_t program_receives(const program *p, host_transfer *into) { return transfers(p, RECV, into); }
+size_t program_sends(const program *p, host_transfer *into) { return transfers(p, SEND, into); }
+
+void run_program(const program *p, const char *const *arguments, const char *const *received, char *const *sent, char *const *outputs) {
   char **values = calloc(p->num_instructions, sizeof(char *));
   for (size_t i = 0; i < p->num_instructions; i++) {
     const instruction *in = &p->instructions[i];
-    if (in->opcode == TUPLE) continue;
+    if (in->opcode == TUPLE || in->opcode == AFTER_ALL || in->opcode == SEND_DONE) continue;
+    if (in->opcode == SEND) {
+      memcpy(*sent++, values[by_id(p, in->operands[0]) - p->instructions], in->shape.size);
+      continue;
+    }
     char *to = values[i] = malloc(in->shape.size + 1);
-    const char *x = in->num_operands > 0 ? values[by_id(p, in->operands[0]) - p->instructions] : NULL;
+    const char *x = in->num_operands > 0 && in->opcode != RECV ? values[by_id(p, in->operands[0]) - p->instructions] : NULL;
     const char *y = in->num_operands > 1 ? values[by_id(p, in->operands[1]) - p->instructions] : NULL;
     if (in->opcode == PARAMETER) {
       memcpy(to, arguments[in->parameter], in->shape.size);
-    } else if (in->opcode == COPY) {
+    } else if (in->opcode == RECV) {
+      memcpy(to, *received++, in->shape.size);
+    } else if (in->opcode == COPY || in->opcode == RECV_DONE || in->opcode == GET_TUPLE_ELEMENT) {
       memcpy(to, x, in->shape.size);
     } else if (in->opcode == CONSTANT) {
       size_t item = item_size(in->shape.type);

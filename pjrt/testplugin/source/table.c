@@ -17,14 +17,6 @@ static ENTRY(Error_ForEachPayload) {
   return NULL;
 }
 
-// Nothing makes copy-to-device streams: programs here do not receive.
-static PJRT_Error *no_stream(void *a) { (void)a; return fail(12, "programs of the test plugin do not receive"); }
-#define CopyToDeviceStream_Destroy no_stream
-#define CopyToDeviceStream_AddChunk no_stream
-#define CopyToDeviceStream_TotalBytes no_stream
-#define CopyToDeviceStream_GranuleSize no_stream
-#define CopyToDeviceStream_CurrentBytes no_stream
-
 // The functions of the other files.
 #define OTHERS(F) \
   F(Plugin_Initialize) F(Plugin_Attributes) F(Event_Destroy) F(Event_IsReady) F(Event_Error) F(Event_Await) \
@@ -67,7 +59,9 @@ static PJRT_Error *no_stream(void *a) { (void)a; return fail(12, "programs of th
   F(Event_Create) F(Event_Set) F(Device_GetAttributes) F(Client_Load) \
   F(LoadedExecutable_AddressableDeviceLogicalIds) F(Buffer_Bitcast) F(TopologyDescription_Fingerprint) \
   F(Executable_ParameterMemoryKinds) F(Device_ClearMemoryStats) \
-  F(TopologyDescription_MakeCanonicalShapeForMemorySpace) F(TopologyDescription_GetMemorySpaceKindIds)
+  F(TopologyDescription_MakeCanonicalShapeForMemorySpace) F(TopologyDescription_GetMemorySpaceKindIds) \
+  F(CopyToDeviceStream_Destroy) F(CopyToDeviceStream_AddChunk) F(CopyToDeviceStream_TotalBytes) \
+  F(CopyToDeviceStream_GranuleSize) F(CopyToDeviceStream_CurrentBytes)
 OTHERS(DECLARE)
 
 static void *const implementations[FN_COUNT] = {

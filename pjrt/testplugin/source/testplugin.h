@@ -73,7 +73,7 @@ typedef struct job {
   int code;             // to end with
   state *after[MAX_PARAMETERS + 1];
   int num_after;
-  void (*work)(void *argument);   // NULL for nothing
+  int (*work)(void *argument);    // gives a status code; NULL for nothing
   void (*drop)(void *argument);   // frees argument, once
   void *argument;
   state *done;
@@ -132,9 +132,15 @@ void free_buffer(PJRT_Buffer *b);
 size_t item_size(int type);
 // A job's argument: a copy that keeps the storages at its ends alive.
 typedef struct { storage *from_storage, *to_storage; const char *from; char *to; size_t size; } copying;
-void do_copy(void *argument);
+int do_copy(void *argument);
 void drop_copy(void *argument);
 PJRT_Error *start_copy(int entry, PJRT_Buffer *b, void *dst, int64_t offset, int64_t size, PJRT_Event **event);
+
+// ---- stream.c: values that a run receives from the host ----
+// The stream fills s, and state tells when it is full. The receiver of the callback owns it.
+PJRT_CopyToDeviceStream *new_stream(PJRT_Client *client, storage *s, state *full);
+storage *new_bytes(PJRT_Client *client, size_t size);  // memory that no buffer owns
+int send_to_host(const PJRT_SendCallbackInfo *to, const char *bytes, size_t size);
 
 // ---- program.c ----
 typedef struct { int type; size_t num_dims; int64_t dims[MAX_RANK]; size_t size; } array_shape;
@@ -154,8 +160,13 @@ typedef struct {
 program *parse_program(const char *module, size_t size, PJRT_Error **error);
 program *hold_program(program *p);
 void drop_program(program *p);
-// Computes the outputs; both lists are in the order of the program.
-void run_program(const program *p, const char *const *arguments, char *const *outputs);
+// Channels of what the program receives from the host and sends to it, in its order.
+typedef struct { int64_t channel; size_t size; } host_transfer;
+size_t program_receives(const program *p, host_transfer *into);
+size_t program_sends(const program *p, host_transfer *into);
+// Computes the outputs; all lists are in the order of the program.
+void run_program(const program *p, const char *const *arguments, const char *const *received, char *const *sent,
+                 char *const *outputs);
 // Reads one field of a protobuf message; NULL at the end and for what cannot be read.
 const unsigned char *proto_field(const unsigned char *p, const unsigned char *end, uint64_t *number, uint64_t *value,
                                  const unsigned char **bytes, uint64_t *size);

@@ -104,7 +104,7 @@ struct worker {
 static void end_task(task *t, int code) {
   worker *w = t->worker;
   if (code == 0) code = t->failure != 0 ? t->failure : t->job.code;
-  if (code == 0 && t->job.work != NULL) t->job.work(t->job.argument);
+  if (code == 0 && t->job.work != NULL) code = t->job.work(t->job.argument);
   if (t->job.drop != NULL) t->job.drop(t->job.argument);
   finish(t->job.done, code);
   release(t->job.done);
