@@ -55,7 +55,7 @@ func (c Compiler) compile(instance *client.CompileInstance) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Program{platform: c.Platform, name: instance.Name, devices: devices, isSharded: instance.IsSharded, isTupled: instance.ParameterIsTupledArguments}
+	k := &Program{platform: c.Platform, name: instance.Name, devices: devices, isSharded: instance.IsSharded, isTupled: instance.ParameterIsTupledArguments, isMLIR: len(instance.MLIR) > 0}
 	program, format := instance.HLO, pjrt.FormatHLO
 	if len(instance.HLO) > 0 {
 		m, err := parseModule(instance.HLO)
@@ -68,12 +68,13 @@ func (c Compiler) compile(instance *client.CompileInstance) (*Program, error) {
 		}
 	} else {
 		program, format = instance.MLIR, pjrt.FormatMLIR
+		stableHLOCompile.Add(1)
 		if instance.IsSharded {
-			if k.parameters, k.results, err = signature(program); err != nil {
+			alone := options(c.Platform, &client.CompileInstance{}, c.Local[:1])
+			if err := c.unsharded(k, instance.MLIR, alone); err != nil {
 				return nil, err
 			}
 		}
-		stableHLOCompile.Add(1)
 	}
 	k.Executable, err = c.PJRT.Compile(program, format, options(c.Platform, instance, devices))
 	if err != nil {

@@ -66,6 +66,9 @@ func options(p *platform.Platform, instance *client.CompileInstance, devices []*
 			propagate = 1
 		}
 		build = wire.Packed(build, fieldPropagateOutput, []int64{propagate})
+		if usesShardy(instance.MLIR) {
+			build = wire.Varint(build, fieldUseShardy, 1)
+		}
 	}
 	build = wire.Message(build, fieldDeviceAssignment, deviceAssignment(devices, replicas, partitions))
 

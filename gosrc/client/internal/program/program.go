@@ -23,6 +23,7 @@ type Program struct {
 	devices         []*platform.Device
 	isSharded       bool
 	isTupled        bool
+	isMLIR          bool          // given as StableHLO, so that only the compiled program tells its donors
 	parameters      []shape.Shape // nil where unknown
 	results         []shape.Shape
 	outputShardings []*client.Sharding
@@ -82,9 +83,18 @@ func (k *Program) OptimizedHLO() ([]byte, error) {
 		return nil, status.Annotate(err, "OptimizedHLO()")
 	}
 	defer k.Release()
-	program, format, err := k.Executable.OptimizedProgram()
+	module, err := optimizedModule(k.Executable)
 	if err != nil {
 		return nil, status.Annotate(err, "OptimizedHLO()")
+	}
+	return module, nil
+}
+
+// optimizedModule gives the serialized HloModuleProto of what an executable runs.
+func optimizedModule(e *pjrt.Executable) ([]byte, error) {
+	program, format, err := e.OptimizedProgram()
+	if err != nil {
+		return nil, err
 	}
 	switch format {
 	case "hlo":
@@ -92,7 +102,7 @@ func (k *Program) OptimizedHLO() ([]byte, error) {
 	case "hlo_with_config": // HloModuleProtoWithConfig: the module is field 1
 		return wire.Field(program, 1)
 	}
-	return nil, status.Errorf(status.Unimplemented, "OptimizedHLO(): the plugin gives the program in format %q, which is not known here", format)
+	return nil, status.Errorf(status.Unimplemented, "the plugin gives the program in format %q, which is not known here", format)
 }
 
 // MemoryInfo describes the executable's memory, a line for each sort.
@@ -114,7 +124,7 @@ func (k *Program) finish() error {
 	if k.name == "" {
 		k.name = k.Executable.Name()
 	}
-	if k.results == nil && k.isSharded || k.isSharded && k.outputShardings == nil || k.parameters == nil {
+	if k.isSharded && k.outputShardings == nil || k.parameters == nil {
 		optimized, err := k.OptimizedHLO()
 		if err == nil {
 			err = k.learn(optimized, n)
@@ -146,17 +156,14 @@ func (k *Program) learn(optimized []byte, n int) error {
 	if err != nil {
 		return err
 	}
+	if k.isMLIR || k.parameters == nil {
+		k.Donors = m.donors
+	}
 	if !k.isSharded {
 		if k.parameters == nil {
-			k.parameters, k.Donors = flat(m.parameters...), m.donors
+			k.parameters = flat(m.parameters...)
 		}
 		return nil
-	}
-	if k.results == nil {
-		return status.Errorf(status.Internal, "the unsharded shapes of a sharded program are unknown")
-	}
-	if k.Donors == nil {
-		k.Donors = m.donors
 	}
 	if m.outputSharding == nil {
 		return status.Errorf(status.Internal, "the compiler told no sharding of the outputs")
