@@ -46,6 +46,11 @@ func start(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startOn(t, c)
+}
+
+// startOn makes a core over a client. When the test ends nothing may be left.
+func startOn(t *testing.T, c client.Client) *fixture {
 	core := executor.NewCore(c, executor.DefaultOptions())
 	device, err := core.Device(0)
 	if err != nil {
