@@ -40,6 +40,7 @@ from xla_go import client, compat, coordinator, debug, errors, metrics, runtime 
 from xla_go._bucket import pad_to_bucket  # noqa: E402
 from xla_go._compiles import strict  # noqa: E402
 from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
+from xla_go._torch_dlpack import from_dlpack  # noqa: E402
 
 __all__ = [
     "client",
@@ -49,6 +50,7 @@ __all__ = [
     "device",
     "eager_mode",
     "errors",
+    "from_dlpack",
     "is_eager_mode",
     "manual_seed",
     "metrics",

@@ -214,31 +214,42 @@ def patch_storage_location() -> None:
 
 
 def patch_dlpack() -> None:
-    """Export through DLPack goes by the CPU where the consumer asks for that, and else says what to do."""
+    """Tensors on device xla lend their memory through DLPack; torch's own function knows only torch_xla for them."""
     original = _probe(torch.Tensor, "__dlpack__")
     original_device = _probe(torch.Tensor, "__dlpack_device__")
-    cpu = torch.utils.dlpack.DLDeviceType.kDLCPU
-    message = "xla: device tensors cannot be exported through DLPack yet; export tensor.cpu()"
 
     @functools.wraps(original)
     def dlpack(self: torch.Tensor, **kwargs: Any) -> Any:
         if self.device.type != DEVICE_TYPE:
             return original(self, **kwargs)
-        target = kwargs.pop("dl_device", None)
-        if target is None or target[0] != cpu or kwargs.get("copy") is False:
-            raise BufferError(message)
-        if self.requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        kwargs.pop("copy", None)
-        kwargs.pop("stream", None)
-        return original(self.cpu(), **kwargs)
+        from xla_go import _torch_dlpack
+
+        stream, version = kwargs.pop("stream", None), kwargs.pop("max_version", None)
+        target, copy = kwargs.pop("dl_device", None), kwargs.pop("copy", None)
+        if kwargs.pop("read_only", False) and (version is None or version[0] < 1):
+            raise BufferError("__dlpack__(): expected max_version of at least (1, 0) with read_only, since older capsules cannot say it")
+        if kwargs:
+            raise TypeError(f"__dlpack__() got an unexpected keyword argument {next(iter(kwargs))!r}")
+        return _torch_dlpack.lend(self, lambda host: original(host, max_version=version), stream, version, target, copy)
 
     @functools.wraps(original_device)
     def dlpack_device(self: torch.Tensor) -> Any:
-        if self.device.type == DEVICE_TYPE:
-            raise BufferError(message)
-        return original_device(self)
+        if self.device.type != DEVICE_TYPE:
+            return original_device(self)
+        from xla_go import _torch_dlpack
 
+        type_, index = _torch_dlpack.device_of(self)
+        return torch.utils.dlpack.DLDeviceType(type_), index
+
+    to_dlpack = _probe(torch.utils.dlpack, "to_dlpack")
+
+    @functools.wraps(to_dlpack)
+    def capsule_of(tensor: Any) -> Any:
+        return tensor.__dlpack__() if _on_xla(tensor) else to_dlpack(tensor)
+
+    torch.utils.dlpack.to_dlpack = capsule_of
+    if hasattr(torch, "to_dlpack"):
+        torch.to_dlpack = capsule_of
     torch.Tensor.__dlpack__ = dlpack  # type: ignore[method-assign]
     torch.Tensor.__dlpack_device__ = dlpack_device  # type: ignore[method-assign]
 

@@ -110,8 +110,8 @@ def _obstacle(address: int, dense: bool) -> str | None:
     return None
 
 
-def borrow(array: Any, device: str, copy: bool | None) -> int:
-    """The handle of data over an array's memory, or over a copy of it."""
+def borrow(array: Any, device: str, copy: bool | None) -> tuple[int, str, tuple[int, ...]]:
+    """The handle of data over an array's memory, or over a copy of it; element type and shape."""
     type_, _ = array.__dlpack_device__()
     if type_ not in _ON_HOST:
         raise BufferError(f"from_dlpack(): expected an array in host memory (DLPack device type {CPU}), got type {type_}: copy it to the host first")
@@ -131,12 +131,12 @@ def borrow(array: Any, device: str, copy: bool | None) -> int:
                 except RuntimeError as error:
                     raise _runtime.translate(error) from None
                 record = 0  # the data's now
-                return handle
+                return handle, name, shape
             if copy is False:
                 raise BufferError(f"from_dlpack(): cannot do without a copy: {obstacle}")
             in_bytes = "" if dense else ",".join(str(step * element.size(name)) for step in steps)
             handle = _runtime.call("Upload", address, name, ",".join(map(str, shape)), in_bytes, device)
-        return handle
+        return handle, name, shape
     finally:
         if record:
             native.dlpack_close(record, versioned)

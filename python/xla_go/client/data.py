@@ -279,7 +279,8 @@ def from_dlpack(array: Any, device: str | None = None, copy: bool | None = None)
     copy: True always copies; False raises BufferError where it cannot be done without. BLOCKING while it copies.
     """
     target = device or default_device()
-    return _own(_dlpack.borrow(array, target, copy))
+    handle, _, _ = _dlpack.borrow(array, target, copy)
+    return _own(handle)
 
 
 def live() -> tuple[int, int]:

@@ -32,6 +32,11 @@ _DLPACK = {
 _OF_DLPACK = {numbers: element for element, numbers in _DLPACK.items()}
 
 
+def names() -> dict[str, str]:
+    """Names of the element types in numpy, or in ml_dtypes, by HLO's names."""
+    return {**_NUMPY_NAMES, **_ML_DTYPES_NAMES}
+
+
 def of_numpy(dtype: np.dtype[Any], function: str) -> str:
     """HLO's name of an array's type; TypeError where a device has no such type."""
     element = _OF_NUMPY.get(dtype.name) or _OF_ML_DTYPES.get(dtype.name)
