@@ -1,7 +1,6 @@
 package program
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -56,10 +55,6 @@ func options(p *platform.Platform, instance *client.CompileInstance, devices []*
 			build = wire.Varint(build, fieldUseAutoSPMD, 1)
 			build = wire.Packed(build, fieldAutoMeshShape, instance.AutoSPMDMeshShape)
 			build = wire.Packed(build, fieldAutoMeshIDs, instance.AutoSPMDMeshIDs)
-		}
-		if bytes.Contains(instance.MLIR, []byte("sdy.mesh")) {
-			// Annotations of Shardy's dialect, which is what JAX writes; the other partitioner does not read them.
-			build = wire.Varint(build, fieldUseShardy, 1)
 		}
 		propagate := int64(0)
 		if instance.AllowSPMDShardingPropagationToOutput {
