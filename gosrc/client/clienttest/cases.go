@@ -31,9 +31,15 @@ type Result struct {
 func Cases() []Case {
 	return []Case{
 		one("Topology", topology),
+		one("MemoryInfo", memoryInfo),
 		one("Placeholder", placeholder),
+		one("ForeignData", foreignData),
 		one("TransferRoundTrip", transferRoundTrip),
 		one("TransferEveryType", transferEveryType),
+		one("ExecuteEveryType", executeEveryType),
+		one("AddEveryType", addEveryType),
+		one("EmptyAndScalar", emptyAndScalar),
+		one("NoArgumentsOrResults", noArguments),
 		one("TransferStrided", transferStrided),
 		one("TransferBadInput", transferBadInput),
 		one("SourceMayChangeAfterRelease", sourceMayChange),
@@ -45,10 +51,13 @@ func Cases() []Case {
 		one("ExecuteBadInput", executeBadInput),
 		one("ExecuteManyArguments", executeMany),
 		one("AssignSharesMemory", assign),
+		one("AssignBadInput", assignBadInput),
 		one("Donation", donation),
 		one("NonDonatable", nonDonatable),
+		one("DonationOfWhatIsAlsoRead", sameArgumentTwice),
 		one("LentValueIsNotConsumed", lentValue),
 		one("OnReadyCallback", onReady),
+		one("WaitDeviceOps", waitDeviceOps),
 		one("ExternalReference", externalReference),
 		one("ExternalReferenceKeepsMemory", referenceKeepsMemory),
 		one("ViewOfExternalMemory", view),
@@ -62,30 +71,41 @@ func Cases() []Case {
 		one("Coordinator", coordinates),
 		one("OutOfMemory", outOfMemory),
 		one("OutOfMemoryNumbers", outOfMemoryNumbers),
+		one("Concurrent", concurrent),
 		one("ClosedWhileUsed", closedWhileUsed),
+		one("ClosedData", closedData),
 		one("Closed", closed),
 
 		several("Shards", shards),
 		several("TransferShards", transferShards),
-		several("ShardingsThatReadBack", shardingsThatReadBack),
+		several("ShardedPlaceholder", shardedPlaceholder),
+		several("AssignSharded", assignSharded),
 		several("Partitioned", partitioned),
 		several("PartitionedMLIR", partitionedMLIR),
 		several("PartitionedMLIRBytecode", partitionedBytes),
 		several("PartitionedByShardy", partitionedByShardy),
 		several("Replicas", replicas),
+		several("ReplicasDonate", replicasDonate),
 		several("OneOfSeveralDevices", oneOfSeveral),
+		several("WaitDeviceOpsOfSeveral", waitSeveral),
 		several("ShardedBadInput", shardedBadInput),
-		several("ReshardEveryPair", reshardEveryPair),
-		several("ReshardSharesWhatStays", reshardSharing),
-		several("ReshardSeveralAtOnce", reshardSeveral),
-		several("ReshardBadInput", reshardBadInput),
-		several("ReadOfTilesNeedsNoCompile", assembledWithoutACompile),
+		several("Reshard", reshard),
+		four("ShardingsThatReadBack", shardingsThatReadBack),
+		four("ReshardEveryPair", reshardEveryPair),
+		four("ReshardSharesWhatStays", reshardSharing),
+		four("ReshardSeveralAtOnce", reshardSeveral),
+		four("ReshardBadInput", reshardBadInput),
+		four("ReadOfTilesNeedsNoCompile", assembledWithoutACompile),
 
 		faulty("ExecutionDoesNotWait", executionDoesNotWait),
 		faulty("ReadWaits", readWaits),
 		faulty("FailureOfAResultAtOnce", failureAtOnce),
 		faulty("FailureOfAResultLater", failureLater),
 		faulty("FailureOfACall", failureOfACall),
+		faulty("FailureOfAnUpload", failureOfAnUpload),
+		faulty("FailureOfShards", failureOfShards),
+		faulty("WaitDeviceOpsWaitsForNamedOnly", waitOnlyForNamed),
+		faulty("WaitDeviceOpsWaitsForUploads", waitForUploads),
 		faulty("ReleaseOfASourceThatIsReadLater", releaseOfSource),
 		faulty("ReleaseOfASourceThatCannotBeRead", releaseOfFailedSource),
 		faulty("PluginWithoutOptionalFunctions", withoutOptional),
@@ -109,6 +129,16 @@ func several(name string, run func(t *T, c client.Client)) Case {
 		}
 		run(t, c)
 	}}
+}
+
+// four is a case of several devices whose tables are written for four.
+func four(name string, run func(t *T, c client.Client)) Case {
+	return several(name, func(t *T, c client.Client) {
+		if n := c.GetNumLocalDevices(); n != 4 {
+			t.Skip("needs four devices; there are", n)
+		}
+		run(t, c)
+	})
 }
 
 // faulty is a case that makes its clients with options of the test plugin.

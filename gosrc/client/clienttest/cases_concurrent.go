@@ -7,6 +7,84 @@ import (
 	"xla_go/gosrc/status"
 )
 
+// concurrent has many goroutines go the whole way, each with programs and values of its own, while others
+// wait for the device and look at it.
+func concurrent(t *T, c client.Client) {
+	device, explode := c.GetDefaultDevice(), client.ExecuteOptions{ExplodeTuple: true}
+	goTheWay := func(n int64) error {
+		s := f32(n)
+		programs, err := c.Compile([]client.CompileInstance{{HLO: addProgram(s), CompilationDevice: device}})
+		if err != nil {
+			return err
+		}
+		defer programs[0].Close()
+		for round := range 5 {
+			values := make([]float32, n)
+			for i := range values {
+				values[i] = float32(round + i)
+			}
+			x, err := c.TransferToDevice([]client.TensorSource{{Shape: s, Device: device, Bytes: floats(values...)}})
+			if err != nil {
+				return err
+			}
+			defer closeAll(x...)
+			out, err := c.ExecuteComputation(programs[0], []client.Data{x[0], x[0]}, device, explode)
+			if err != nil {
+				return err
+			}
+			defer closeAll(out...)
+			called := make(chan error, 1)
+			if err := c.OnReadyCallback(out[0], func(err error) { called <- err }); err != nil {
+				return err
+			}
+			got, err := c.TransferFromDevice(out)
+			if err != nil {
+				return err
+			}
+			for i, v := range values {
+				if sum, product := asFloats(got[0].Bytes)[i], asFloats(got[1].Bytes)[i]; sum != 2*v || product != v*v {
+					t.Errorf("%g gives %g and %g", v, sum, product)
+				}
+			}
+			if err := <-called; err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var work, watch sync.WaitGroup
+	over := make(chan struct{})
+	for n := range int64(8) {
+		work.Go(func() {
+			if err := goTheWay(n + 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 {
+		watch.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if err := c.WaitDeviceOps(nil); err != nil {
+					t.Error(err)
+				}
+				c.SetReplicationDevices(c.GetLocalDevices())
+				c.GetReplicationDevices()
+				c.SetCustomCompileOptions(nil)
+				c.HashCompilationEnvironment()
+				c.GetMetrics()
+			}
+		})
+	}
+	work.Wait()
+	close(over)
+	watch.Wait()
+}
+
 // closedWhileUsed closes data while others execute with, read, lend and wait for it. Each use
 // either works with the right value or says that the data has been closed.
 func closedWhileUsed(t *T, c client.Client) {

@@ -45,6 +45,25 @@ func start(t *T, options map[string]any) *started {
 	return s
 }
 
+// end closes everything, so that another client can be made: the plugin's options are those of the last one.
+func (s *started) end(t *T) {
+	t.Helper()
+	s.program.Close()
+	s.input.Close()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// uploadLate uploads a source that is read after the call.
+func (s *started) uploadLate(t *T) client.Data {
+	t.Helper()
+	source := bytes.Repeat([]byte{7}, 1<<20)
+	return must[[]client.Data](t)(s.TransferToDevice([]client.TensorSource{{
+		Shape: shape.Make(dtype.U8, 1<<20), Device: s.GetDefaultDevice(), Address: reflect.ValueOf(source).Pointer(), Release: func() { runtime.KeepAlive(source) },
+	}}))[0]
+}
+
 var values = shape.Make(dtype.U8, 8)
 
 func (s *started) run(t *T, input client.Data) client.Data {
@@ -147,9 +166,18 @@ func failureOfAResult(t *T, milliseconds int64) {
 			t.Fatal(err)
 		}
 		wrong("OnReadyCallback", <-called)
-		if !s.IsReady(d) {
+		ready, err := s.Readiness(d)
+		wrong("Readiness", err)
+		if !ready || !s.IsReady(d) || !d.HasValue() {
 			t.Error("a failed value is not ready")
 		}
+		holder := must[client.Data](t)(s.CreateDataPlaceholder(s.GetDefaultDevice(), values, nil))
+		if err := holder.Assign(d); err != nil {
+			t.Error(err)
+		}
+		_, err = s.TransferFromDevice([]client.Data{holder})
+		wrong("TransferFromDevice of what it was assigned to", err)
+		holder.Close()
 		for range 2 {
 			_, err := s.TransferFromDevice([]client.Data{d})
 			wrong("TransferFromDevice", err)
@@ -176,6 +204,69 @@ func failureOfACall(t *T) {
 	if err := s.WaitDeviceOps(nil); err != nil { // nothing was queued
 		t.Error(err)
 	}
+}
+
+// failureOfAnUpload is one that fails after the call: its value and what is copied from it carry the error.
+func failureOfAnUpload(t *T) {
+	s := start(t, map[string]any{"devices": int64(2), "delay_ms": delay, "fail_upload": int64(status.Aborted)})
+	d := s.uploadLate(t)
+	copied := must[client.Data](t)(s.CopyToDevice(d, s.GetLocalDevices()[1]))
+	for what, data := range map[string]client.Data{"the value": d, "its copy": copied} {
+		_, err := s.TransferFromDevice([]client.Data{data})
+		wantCode(t, what, err, status.Aborted, "the test asked for a failure")
+	}
+	if err := s.WaitDeviceOps(nil); err != nil {
+		t.Error(err)
+	}
+	closeAll(d, copied)
+}
+
+// failureOfShards is a run on four devices that fails after the call: every way to the whole, to a shard and to
+// what is computed from it gives the error, once for each call.
+func failureOfShards(t *T) {
+	s := start(t, map[string]any{"devices": int64(4), "delay_ms": delay, "fail_result": int64(status.DataLoss)})
+	devices := s.GetLocalDevices()
+	p := NewProgram("copies_all")
+	k := compileReplicas(t, s, p.Build(p.Parameter(f32(2), nil)))
+	x := wrap(t, s, f32(2), replicated(), f32(2), each(4, func(i float32) []float32 { return []float32{i, i} })...)
+	out := runReplicated(t, s, k, x)
+	after := runReplicated(t, s, k, out[0])
+	wrong := func(what string, err error) {
+		t.Helper()
+		wantCode(t, what, err, status.DataLoss, "the test asked for a failure")
+	}
+	for _, d := range []client.Data{out[0], after[0]} {
+		called := make(chan error, 5)
+		if err := s.OnReadyCallback(d, func(err error) { called <- err }); err != nil {
+			t.Fatal(err)
+		}
+		wrong("OnReadyCallback", <-called)
+		if ready, err := s.Readiness(d); !ready {
+			t.Error("failed shards are not ready")
+		} else {
+			wrong("Readiness", err)
+		}
+		parts := must[[]client.Data](t)(s.GetDataShards(d))
+		for _, part := range parts {
+			_, err := s.TransferFromDevice([]client.Data{part})
+			wrong("TransferFromDevice of a shard", err)
+		}
+		joined := must[client.Data](t)(s.WrapDataShards(parts, "SPMD:0", f32(2), x.Sharding()))
+		_, err := s.TransferFromDevice([]client.Data{joined})
+		wrong("TransferFromDevice of joined shards", err)
+		copied := must[client.Data](t)(s.CopyToDevice(parts[0], devices[1]))
+		_, err = s.TransferFromDevice([]client.Data{copied})
+		wrong("TransferFromDevice of a copy", err)
+		closeAll(append(parts, joined, copied)...)
+		if n := len(called); n != 0 {
+			t.Errorf("called back %d times more", n)
+		}
+	}
+	if err := s.WaitDeviceOps(nil); err != nil {
+		t.Error(err)
+	}
+	closeAll(out[0], after[0], x)
+	k.Close()
 }
 
 // A large source with a Release is read after the call; the memory is given back once, when it

@@ -135,6 +135,8 @@ func reshardSeveral(t *T, c client.Client) {
 	long := append(same, 5, 6, 7, 8)
 	other := wrap(t, c, f32(8), replicated(), f32(8), long, long, long, long)
 	defer closeAll(short, other)
+	probe := wrap(t, c, f32(12), replicated(), f32(12), each(4, func(float32) []float32 { return make([]float32, 12) })...)
+	closeAll(reshardTo(t, c, probe, quarters), probe) // a plugin that cannot says so here
 	before := compileCount()
 	var group sync.WaitGroup
 	for range 6 {

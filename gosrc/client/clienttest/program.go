@@ -37,6 +37,15 @@ func (p *Program) Op(opcode string, s shape.Shape, operands ...int64) int64 {
 	return p.add(opcode, s, nil, operands, nil)
 }
 
+// Constant adds an F32 scalar.
+func (p *Program) Constant(value float32) int64 {
+	s := shape.Make(dtype.F32)
+	return p.add("constant", s, nil, nil, func(b []byte) []byte {
+		literal := message(nil, 1, shapeProto(s))
+		return message(b, 8, message(literal, 8, floats(value)))
+	})
+}
+
 // Dot adds a matrix product.
 func (p *Program) Dot(s shape.Shape, left, right int64) int64 {
 	return p.add("dot", s, nil, []int64{left, right}, func(b []byte) []byte {

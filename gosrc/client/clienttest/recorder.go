@@ -56,11 +56,11 @@ func (t *T) place() string {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
 	for {
 		frame, more := frames.Next()
-		if !strings.Contains(frame.Function, "clienttest.(*T).") && !t.helpers[frame.Function] {
+		if !strings.Contains(frame.Function, "clienttest.(*T).") && frame.Function != "runtime.goexit" && !t.helpers[frame.Function] {
 			return fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line)
 		}
-		if !more {
-			return "?"
+		if !more || frame.Function == "runtime.goexit" {
+			return "after the case"
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (c *Client) newArray(shards []*shard, how layoutOn, s shape.Shape) *data {
 	if a.single() {
 		name = shards[0].device.Name
 	}
-	d := &data{client: c}
+	d := &data{client: c, asked: how.annotation}
 	d.DeviceName, d.Global = name, s
 	d.Held.Store(a)
 	return d

@@ -12,7 +12,7 @@ import (
 type data struct {
 	value.Value[array, *array]
 	client *Client
-	asked  *client.Sharding // of a placeholder; an array carries its own
+	asked  *client.Sharding // of a placeholder or closed data; an array carries its own
 }
 
 var _ client.Data = (*data)(nil)
@@ -80,6 +80,11 @@ func (d *data) Assign(source client.Data) error {
 	if err != nil {
 		return status.Annotate(err, "Assign()")
 	}
+	a, err := s.usable()
+	if err != nil {
+		return status.Annotate(err, "Assign()")
+	}
+	defer a.Release()
 	return d.Share(&s.Value)
 }
 

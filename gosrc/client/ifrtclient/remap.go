@@ -157,6 +157,7 @@ func (s *shard) take(semantics CopySemantics) (*shard, error) {
 		if err != nil {
 			return nil, platform.Exhausted(err, s.device)
 		}
+		s.device.Track(b)
 		platform.CreateDataHandles.Add(1)
 		copied := &shard{buffer: b, device: s.device}
 		copied.footprint.Take(s.device, s.footprint.Bytes())

@@ -62,6 +62,7 @@ func (c placer) Broadcast(d client.Data, source int, devices []*platform.Device)
 			}
 			return nil, platform.Exhausted(mine.explain(a, err), to)
 		}
+		to.Track(b)
 		platform.CreateDataHandles.Add(1)
 		copied := &shard{buffer: b, device: to}
 		copied.footprint.Take(to, from.footprint.Bytes())

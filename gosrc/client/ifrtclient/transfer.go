@@ -53,6 +53,9 @@ func (c *Client) WrapDataShards(shards []client.Data, name string, s shape.Shape
 }
 
 func (c *Client) wrap(shards []client.Data, s shape.Shape, annotation *client.Sharding, semantics CopySemantics) (client.Data, error) {
+	if annotation == nil {
+		return nil, status.Errorf(status.InvalidArgument, "expected a sharding, got none")
+	}
 	if len(shards) != len(c.Local) {
 		return nil, status.Errorf(status.InvalidArgument, "expected one shard for each of the %d local devices, got %d", len(c.Local), len(shards))
 	}
@@ -136,6 +139,7 @@ func (c *Client) CopyToDevice(d client.Data, name string) (client.Data, error) {
 	if err != nil {
 		return nil, status.Annotate(platform.Exhausted(mine.explain(a, err), to), "CopyToDevice()")
 	}
+	to.Track(b)
 	platform.CreateDataHandles.Add(1)
 	return c.newData(b, to, mine.Global), nil
 }

@@ -90,13 +90,13 @@ func (m *memory) alive() bool {
 type data struct {
 	value.Value[memory, *memory]
 	client   *Client
-	sharding *client.Sharding
+	sharding atomic.Pointer[client.Sharding] // of a placeholder the one that was asked for, until Assign
 }
 
 var _ client.Data = (*data)(nil)
 
-func (d *data) Sharding() *client.Sharding { return d.sharding }
-func (d *data) String() string             { return d.Describe(d.sharding != nil) }
+func (d *data) Sharding() *client.Sharding { return d.sharding.Load() }
+func (d *data) String() string             { return d.Describe(d.Sharding() != nil) }
 
 func (d *data) Handle() (uintptr, error) {
 	m, err := d.Hold()
@@ -119,17 +119,39 @@ func (d *data) HasValue() bool {
 	return m.alive()
 }
 
+// usable is Hold for a use of the value: it fails also where a run has consumed the memory.
+func (d *data) usable() (*memory, error) {
+	m, err := d.Hold()
+	if err == nil && m.suspect.Load() && !m.alive() {
+		m.Release()
+		return nil, d.Gone()
+	}
+	return m, err
+}
+
+// Assign makes this placeholder share source's memory, and have its sharding.
 func (d *data) Assign(source client.Data) error {
 	s, err := d.client.own(source)
 	if err != nil {
 		return status.Annotate(err, "Assign()")
 	}
-	return d.Share(&s.Value)
+	m, err := s.usable()
+	if err != nil {
+		return status.Annotate(err, "Assign()")
+	}
+	defer m.Release()
+	former := d.sharding.Swap(s.Sharding()) // before the value, which others may wait for
+	if err := d.Share(&s.Value); err != nil {
+		d.sharding.Store(former)
+		return err
+	}
+	return nil
 }
 
 // placeholder makes data that holds nothing yet.
 func (c *Client) placeholder(name string, s shape.Shape, sharding *client.Sharding) *data {
-	d := &data{client: c, sharding: sharding}
+	d := &data{client: c}
+	d.sharding.Store(sharding)
 	d.DeviceName, d.Global = name, s
 	return d
 }
@@ -176,7 +198,7 @@ func (c *Client) GetDataShards(d client.Data) ([]client.Data, error) {
 	if err != nil {
 		return nil, status.Annotate(err, "GetDataShards()")
 	}
-	if mine.sharding == nil {
+	if mine.Sharding() == nil {
 		return []client.Data{d}, nil
 	}
 	m, err := mine.Hold()
@@ -216,7 +238,7 @@ func (c *Client) GetDataShard(d client.Data, index int) (client.Data, error) {
 	if err != nil {
 		return nil, status.Annotate(err, "GetDataShard()")
 	}
-	if mine.sharding == nil {
+	if mine.Sharding() == nil {
 		if index != 0 {
 			return nil, status.Errorf(status.OutOfRange, "GetDataShard(): expected index 0 for data that is not sharded, got %d", index)
 		}

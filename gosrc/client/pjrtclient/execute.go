@@ -240,14 +240,11 @@ func (c *Client) shardedArgument(k *program.Program, s *scratch, a client.Data, 
 	if err := k.CheckShape(i, &d.Global); err != nil {
 		return err
 	}
-	m, err := d.Hold()
+	m, err := d.usable()
 	if err != nil {
 		return err
 	}
 	s.memories = append(s.memories, m)
-	if m.suspect.Load() && !m.alive() {
-		return d.Gone()
-	}
 	shards := m.shards
 	if m.buffer != nil {
 		shards = []*memory{m}

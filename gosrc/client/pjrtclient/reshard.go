@@ -29,15 +29,12 @@ func (c placer) Place(d client.Data) (program.Placement, error) {
 	if err != nil {
 		return program.Placement{}, err
 	}
-	m, err := mine.Hold()
+	m, err := mine.usable()
 	if err != nil {
 		return program.Placement{}, err
 	}
 	defer m.Release()
-	if m.suspect.Load() && !m.alive() {
-		return program.Placement{}, mine.Gone()
-	}
-	return program.Placement{Annotation: mine.sharding, Devices: m.devices, Local: m.on()}, nil
+	return program.Placement{Annotation: mine.Sharding(), Devices: m.devices, Local: m.on()}, nil
 }
 
 func (c placer) Broadcast(d client.Data, source int, devices []*platform.Device) (client.Data, error) {
@@ -66,6 +63,7 @@ func (c placer) Broadcast(d client.Data, source int, devices []*platform.Device)
 			whole.Release()
 			return nil, platform.Exhausted(mine.explain(m, err), to)
 		}
+		to.Track(b)
 		platform.CreateDataHandles.Add(1)
 		copied := &memory{buffer: b, device: to}
 		copied.footprint.Take(to, from.footprint.Bytes())

@@ -10,7 +10,7 @@ import (
 // assemble puts the value of sharded data together on the host, without a program. BLOCKING.
 func (c *Client) assemble(d *data, m *memory, into []byte) error {
 	platform.ReplicateShardedData.Add(1)
-	whole := sharding.Whole{Name: d, Shape: d.Global, Sharding: d.sharding, Partitions: m.partitions(), Read: func(i int, tile shape.Shape, into []byte) error {
+	whole := sharding.Whole{Name: d, Shape: d.Global, Sharding: d.Sharding(), Partitions: m.partitions(), Read: func(i int, tile shape.Shape, into []byte) error {
 		return c.readShard(m.shards[i], tile, into)
 	}}
 	return whole.Assemble(into)

@@ -66,6 +66,7 @@ func (c *Client) CopyToDevice(d client.Data, name string) (client.Data, error) {
 	if err != nil {
 		return nil, status.Annotate(platform.Exhausted(mine.explain(m, err), to), "CopyToDevice()")
 	}
+	to.Track(b)
 	platform.CreateDataHandles.Add(1)
 	return c.newData(b, to, mine.Global), nil
 }

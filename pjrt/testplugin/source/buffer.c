@@ -3,10 +3,12 @@
 
 size_t item_size(int type) {
   switch (type) {
-    case 4: case 8: case 11: return 4;           // S32, U32, F32
-    case 5: case 9: case 12: return 8;           // S64, U64, F64
-    case 1: case 2: case 6: return 1;            // PRED, S8, U8
-    case 3: case 7: case 10: case 13: return 2;  // S16, U16, F16, BF16
+    case 1: case 2: case 6: return 1;                        // PRED, S8, U8
+    case 16: case 17: case 18: case 19: case 20: return 1;   // the F8 types
+    case 3: case 7: case 10: case 13: return 2;              // S16, U16, F16, BF16
+    case 4: case 8: case 11: return 4;                       // S32, U32, F32
+    case 5: case 9: case 12: case 14: return 8;              // S64, U64, F64, C64
+    case 15: return 16;                                      // C128
   }
   return 0;
 }
@@ -34,10 +36,16 @@ static storage *new_storage(PJRT_Client *client, size_t size, PJRT_Error **error
     *error = fail(8, "out of memory: %zu bytes are asked for, %lld of %lld are taken", size, (long long)used - (long long)size, (long long)options.memory_limit);
     return NULL;
   }
+  char *bytes = calloc(1, size + 1);
+  if (bytes == NULL) {
+    __atomic_sub_fetch(&client->bytes_in_use, (int64_t)size, __ATOMIC_RELAXED);
+    *error = fail(8, "out of memory: %zu bytes are asked for, the host has not so many", size);
+    return NULL;
+  }
   if (used > __atomic_load_n(&client->peak_bytes, __ATOMIC_RELAXED)) __atomic_store_n(&client->peak_bytes, used, __ATOMIC_RELAXED);
   __atomic_add_fetch(&client->num_allocs, 1, __ATOMIC_RELAXED);
   storage *s = calloc(1, sizeof(*s));
-  *s = (storage){.client = client, .holders = 1, .size = size, .bytes = calloc(1, size + 1)};
+  *s = (storage){.client = client, .holders = 1, .size = size, .bytes = bytes};
   return s;
 }
 

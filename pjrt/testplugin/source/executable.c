@@ -52,7 +52,24 @@ static void read_options(const char *proto, size_t length, int *replicas, int *p
   }
 }
 
+// Refuses what a CompileOptionsProto asks for beyond that.
+static PJRT_Error *check_options(const char *proto, size_t length) {
+  const unsigned char *p = (const unsigned char *)proto, *end = p + length, *bytes;
+  uint64_t number, value, size;
+  while ((p = proto_field(p, end, &number, &value, &bytes, &size)) != NULL) {
+    if (bytes == NULL || (number != 3 && number != 7)) continue;
+    const bool build_options = number == 3;  // else an entry of env_option_overrides
+    const unsigned char *q = bytes, *last = bytes + size;
+    while ((q = proto_field(q, last, &number, &value, &bytes, &size)) != NULL) {
+      if (build_options && number == 6 && value != 0) return fail(12, "the test plugin partitions no programs");
+      if (!build_options && number == 1 && (size < 4 || memcmp(bytes, "xla_", 4) != 0)) return fail(3, "no compile option is called %.*s", (int)size, bytes);
+    }
+  }
+  return NULL;
+}
+
 static struct PJRT_Executable *new_executable(const char *module, size_t size, const char *compile_options, size_t options_size, PJRT_Error **error) {
+  if ((*error = check_options(compile_options, options_size)) != NULL) return NULL;
   program *p = parse_program(module, size, error);
   if (p == NULL) return NULL;
   struct PJRT_Executable *e = make(LIVE_EXECUTABLES, sizeof(*e));
@@ -333,11 +350,19 @@ static PJRT_Error *find_callbacks(run *r, const PJRT_ExecuteOptions *o, size_t d
   return NULL;
 }
 
-static PJRT_Error *check_arguments(const program *p, PJRT_Buffer *const *arguments, size_t n) {
+static bool is_consumed(const program *p, const PJRT_ExecuteOptions *o, size_t i) {
+  for (size_t k = 0; k < o->num_non_donatable_input_indices; k++)
+    if (o->non_donatable_input_indices[k] == (int64_t)i) return false;
+  return p->donated[i];
+}
+
+static PJRT_Error *check_arguments(const program *p, const PJRT_ExecuteOptions *o, PJRT_Buffer *const *arguments, size_t n) {
   if (n != p->num_parameters) return fail(3, "%zu arguments for %zu parameters", n, p->num_parameters);
   for (size_t i = 0; i < n; i++) {
     if (arguments[i]->deleted || arguments[i]->storage == NULL) return fail(3, "argument %zu has been deleted or donated", i);
     if (arguments[i]->size != p->parameters[i].size) return fail(3, "argument %zu has %zu bytes, its parameter %zu", i, arguments[i]->size, p->parameters[i].size);
+    for (size_t k = 0; k < n; k++)
+      if (k != i && arguments[k] == arguments[i] && is_consumed(p, o, i)) return fail(3, "argument %zu is donated and is argument %zu as well", i, k);
   }
   return NULL;
 }
@@ -377,9 +402,7 @@ static PJRT_Error *run_on(PJRT_LoadedExecutable *e, PJRT_Device *device, size_t 
   for (size_t i = 0; i < p->num_parameters; i++) {
     r->arguments[i] = hold_storage(arguments[i]->storage);
     j.after[i] = arguments[i]->ready;
-    bool kept = !p->donated[i] || arguments[i]->storage->references > 0;
-    for (size_t k = 0; k < o->num_non_donatable_input_indices; k++) kept |= o->non_donatable_input_indices[k] == (int64_t)i;
-    if (!kept) {
+    if (is_consumed(p, o, i) && arguments[i]->storage->references == 0) {
       drop_storage(arguments[i]->storage);
       arguments[i]->storage = NULL;
       arguments[i]->deleted = true;
@@ -406,7 +429,7 @@ ENTRY(LoadedExecutable_Execute) {
   if (e->deleted) return fail(9, "the executable has been deleted");
   if (a->num_devices != (a->execute_device != NULL ? 1 : e->num_devices)) return fail(3, "%zu devices for a program on %zu", a->num_devices, e->num_devices);
   for (size_t d = 0; d < a->num_devices; d++) {
-    PJRT_Error *error = check_arguments(e->executable->program, a->argument_lists[d], a->num_args);
+    PJRT_Error *error = check_arguments(e->executable->program, a->options, a->argument_lists[d], a->num_args);
     if (error != NULL) return error;
   }
   for (size_t d = 0; d < a->num_devices; d++) {

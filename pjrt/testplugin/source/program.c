@@ -1,11 +1,11 @@
-// Programs: HloModuleProtos of elementwise operations on arrays of F32 and S32, copies of all types, and
-// transfers with the host. What is donated (input_output_alias) is consumed.
+// Programs: HloModuleProtos of elementwise operations on arrays of F32 and S32, matrix products of F32, copies
+// of all types, and transfers with the host. What is donated (input_output_alias, buffer_donor) is consumed.
 //
 // What receives gives a tuple of a value and tokens, of which only the value is looked at.
 #include "testplugin.h"
 
-enum opcode { PARAMETER, CONSTANT, AFTER_ALL, RECV, RECV_DONE, GET_TUPLE_ELEMENT, SEND, SEND_DONE, COPY, TUPLE, BROADCAST, ADD, SUBTRACT, MULTIPLY, MAXIMUM, MINIMUM, NEGATE, ABS, OPCODES };
-static const char *const opcode_names[OPCODES] = {"parameter", "constant", "after-all", "recv", "recv-done", "get-tuple-element", "send", "send-done", "copy", "tuple", "broadcast", "add", "subtract", "multiply", "maximum", "minimum", "negate", "abs"};
+enum opcode { PARAMETER, CONSTANT, AFTER_ALL, RECV, RECV_DONE, GET_TUPLE_ELEMENT, SEND, SEND_DONE, COPY, TUPLE, BROADCAST, ADD, SUBTRACT, MULTIPLY, MAXIMUM, MINIMUM, DOT, NEGATE, ABS, OPCODES };
+static const char *const opcode_names[OPCODES] = {"parameter", "constant", "after-all", "recv", "recv-done", "get-tuple-element", "send", "send-done", "copy", "tuple", "broadcast", "add", "subtract", "multiply", "maximum", "minimum", "dot", "negate", "abs"};
 
 struct instruction {
   enum opcode opcode;
@@ -68,10 +68,16 @@ static size_t numbers(const unsigned char *bytes, uint64_t size, uint64_t single
   return have;
 }
 
+// XLA's PrimitiveType as PJRT numbers it; 0 for those that are no array's.
+static int pjrt_type(uint64_t type) {
+  static const int types[] = {[1] = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, [15] = 14, [16] = 13, [18] = 15, [19] = 16, [20] = 17, [23] = 18, [24] = 19, [25] = 20};
+  return type < sizeof(types) / sizeof(types[0]) ? types[type] : 0;
+}
+
 static void read_shape(const unsigned char *message, uint64_t length, array_shape *s) {
   int64_t dims[MAX_PARAMETERS];
   EACH(message, length) {
-    if (number == 2) s->type = value == 16 ? 13 : value == 13 ? 17 : (int)value;  // BF16 is 16 in XLA, 13 in PJRT; 13 is a tuple
+    if (number == 2) s->type = pjrt_type(value);
     if (number == 3) s->num_dims = numbers(bytes, size, value, dims, s->num_dims);
     if (number == 4) {  // tuple_shapes, of which the first counts
       read_shape(bytes, size, s);
@@ -138,6 +144,11 @@ void drop_program(program *p) {
   free(p);
 }
 
+static bool is_product(const array_shape *to, const array_shape *x, const array_shape *y) {
+  return to->type == 11 && x->type == 11 && y->type == 11 && to->num_dims == 2 && x->num_dims == 2 && y->num_dims == 2 && x->dims[1] == y->dims[0] &&
+         to->dims[0] == x->dims[0] && to->dims[1] == y->dims[1];
+}
+
 static PJRT_Error *check(program *p, int64_t root) {
   if (p->num_instructions == 0) return fail(3, "not an HLO module");
   for (size_t i = 0; i < p->num_instructions; i++) {
@@ -145,15 +156,17 @@ static PJRT_Error *check(program *p, int64_t root) {
     for (size_t k = 0; k < in->num_operands; k++) {
       const instruction *operand = by_id(p, in->operands[k]);
       if (operand == NULL || operand >= in) return fail(3, "an operand that is not there");
-      if (in->opcode >= ADD && operand->shape.size != in->shape.size) return fail(3, "operands of other shapes");
+      if (in->opcode >= ADD && in->opcode != DOT && operand->shape.size != in->shape.size) return fail(3, "operands of other shapes");
     }
     bool is_transfer = in->opcode >= AFTER_ALL && in->opcode <= SEND_DONE;
-    size_t needed = in->opcode <= AFTER_ALL ? 0 : in->opcode == SEND || (in->opcode >= ADD && in->opcode <= MINIMUM) ? 2 : 1;
+    size_t needed = in->opcode <= AFTER_ALL ? 0 : in->opcode == SEND || (in->opcode >= ADD && in->opcode <= DOT) ? 2 : 1;
     if (in->opcode == SEND && in->num_operands == 2) in->shape = by_id(p, in->operands[0])->shape;
     if (in->opcode != TUPLE && in->num_operands != needed) return fail(3, "%zu operands of %s", in->num_operands, opcode_names[in->opcode]);
     if (in->opcode != TUPLE && !is_transfer && in->shape.size == 0 && item_size(in->shape.type) == 0) return fail(12, "an array type that the test plugin does not take");
     if (in->opcode >= BROADCAST && in->shape.type != 11 && in->shape.type != 4) return fail(12, "%s of another type than F32 and S32", opcode_names[in->opcode]);
     if (in->opcode == BROADCAST && by_id(p, in->operands[0])->shape.size != 4) return fail(12, "a broadcast of more than a scalar");
+    if (in->opcode == DOT && !is_product(&in->shape, &by_id(p, in->operands[0])->shape, &by_id(p, in->operands[1])->shape))
+      return fail(12, "a dot of other than two F32 matrices that fit");
     if (in->opcode == CONSTANT && in->literal_size < item_size(in->shape.type)) return fail(12, "a constant of another type than F32 and S32");
     if (in->opcode == PARAMETER) {
       if (in->parameter < 0 || in->parameter >= MAX_PARAMETERS) return fail(12, "too many parameters");
@@ -184,11 +197,12 @@ program *parse_program(const char *module, size_t length, PJRT_Error **error) {
     EACH((const unsigned char *)p->module, length) {
       if (number == 1 && size < sizeof(p->name)) memcpy(p->name, bytes, size);
       if (number == 6) entry_id = value;
-      if (number == 8 && pass == 0) {  // input_output_alias
+      if ((number == 8 || number == 18) && pass == 0) {  // input_output_alias, buffer_donor
+        uint64_t which = number == 8 ? 2 : 1;
         EACH(bytes, size) {
           if (number != 1) continue;
           uint64_t parameter = 0;
-          EACH(bytes, size) if (number == 2) parameter = value;
+          EACH(bytes, size) if (number == which) parameter = value;
           if (parameter < MAX_PARAMETERS) p->donated[parameter] = true;
         }
       }
@@ -224,8 +238,8 @@ program *parse_program(const char *module, size_t length, PJRT_Error **error) {
         case ADD: to[i] = x[i] + y[i]; break;                                                             \
         case SUBTRACT: to[i] = x[i] - y[i]; break;                                                        \
         case MULTIPLY: to[i] = x[i] * y[i]; break;                                                        \
-        case MAXIMUM: to[i] = x[i] > y[i] ? x[i] : y[i]; break;                                           \
-        case MINIMUM: to[i] = x[i] < y[i] ? x[i] : y[i]; break;                                           \
+        case MAXIMUM: to[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i]; break; /* NaN stays */            \
+        case MINIMUM: to[i] = x[i] < y[i] || x[i] != x[i] ? x[i] : y[i]; break;                           \
         case NEGATE: to[i] = -x[i]; break;                                                                \
         default: to[i] = x[i] < 0 ? -x[i] : x[i];                                                         \
       }                                                                                                   \
@@ -241,6 +255,14 @@ static size_t transfers(const program *p, enum opcode opcode, host_transfer *int
 }
 size_t program_receives(const program *p, host_transfer *into) { return transfers(p, RECV, into); }
 size_t program_sends(const program *p, host_transfer *into) { return transfers(p, SEND, into); }
+
+static void multiply_matrices(float *to, const float *x, const float *y, const array_shape *left, const array_shape *right) {
+  const int64_t rows = left->dims[0], inner = left->dims[1], columns = right->dims[1];
+  memset(to, 0, (size_t)(rows * columns) * sizeof(*to));
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t k = 0; k < inner; k++)
+      for (int64_t j = 0; j < columns; j++) to[i * columns + j] += x[i * inner + k] * y[k * columns + j];
+}
 
 void run_program(const program *p, const char *const *arguments, const char *const *received, char *const *sent, char *const *outputs) {
   char **values = calloc(p->num_instructions, sizeof(char *));
@@ -263,6 +285,8 @@ void run_program(const program *p, const char *const *arguments, const char *con
     } else if (in->opcode == CONSTANT) {
       size_t item = item_size(in->shape.type);
       for (size_t k = 0; k < in->shape.size; k += item) memcpy(to + k, in->literal + (k + item <= in->literal_size ? k : 0), item);
+    } else if (in->opcode == DOT) {
+      multiply_matrices((float *)to, (const float *)x, (const float *)y, &by_id(p, in->operands[0])->shape, &by_id(p, in->operands[1])->shape);
     } else if (in->shape.type == 11) {
       compute_f32(in->opcode, (float *)to, (const float *)x, (const float *)y, in->shape.size / 4);
     } else {

@@ -10,7 +10,7 @@
 
 #include "pjrt_abi.h"
 
-enum { MAX_RANK = 8, MAX_PARAMETERS = 16, MAX_DEVICES = 64 };
+enum { MAX_RANK = 8, MAX_PARAMETERS = 64, MAX_DEVICES = 64 };
 
 // ---- options.c ----
 

@@ -66,6 +66,19 @@ func Watch(event *pjrt.Event, finished func(error)) {
 	}
 }
 
+// Track counts what makes a buffer, an upload or a copy, among the device's work until it is over.
+func (d *Device) Track(b *pjrt.Buffer) {
+	if ready, err := b.IsReady(); ready || err != nil {
+		return
+	}
+	event, err := b.ReadyEvent()
+	if err != nil {
+		return // as a buffer whose state cannot be asked for
+	}
+	d.Work.Start()
+	Watch(event, func(error) { d.Work.Finish() }) // the buffer carries the error
+}
+
 // WaitDeviceOps waits for all queued work of the devices, none named meaning all local ones and
 // the virtual device. BLOCKING.
 func (p *Platform) WaitDeviceOps(devices []string) error {

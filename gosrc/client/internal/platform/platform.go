@@ -136,8 +136,12 @@ func (p *Platform) Lookup(name string) (*Device, error) {
 	return nil, status.Errorf(status.InvalidArgument, "expected one of the devices %s, got %q", known, name)
 }
 
-// Addressable finds a device of this process by name.
+// Addressable finds a device of this process by name, for something to do on it: FailedPrecondition once the
+// client is closed.
 func (p *Platform) Addressable(name string) (*Device, error) {
+	if err := p.Open(); err != nil {
+		return nil, err
+	}
 	d, err := p.Lookup(name)
 	if err == nil && !d.PJRT.IsAddressable() {
 		return nil, status.Errorf(status.InvalidArgument, "expected a device of this process (%s), got %s of process %d",

@@ -116,6 +116,9 @@ func (p *Platform) GetCompilationDevices(device string, devices []string) []stri
 // GetMetrics gives the plugin's own numbers: memory in use, summed over the local devices that count it.
 func (p *Platform) GetMetrics() map[string]float64 {
 	result := map[string]float64{}
+	if p.Open() != nil {
+		return result
+	}
 	for _, d := range p.Local {
 		stats, err := d.PJRT.MemoryStats()
 		if err != nil {

@@ -34,6 +34,7 @@ func (p *Platform) UploadAll(sources []client.TensorSource, took func(i int, b *
 			return status.Annotate(err, "array %d (%s)", i, sources[i].Shape)
 		}
 		took(i, b, on)
+		on.Track(b)
 		bytes += sources[i].Shape.ByteSize()
 	}
 	CreateDataHandles.Add(int64(len(sources)))
