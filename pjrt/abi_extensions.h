@@ -199,6 +199,44 @@ typedef struct PJRT_Wait_Until_Buffer_Ready_On_Stream_Args {
 } PJRT_Wait_Until_Buffer_Ready_On_Stream_Args;
 
 // ---- cross-host transfers ----
+// The older way of sending between processes: the receiver gives a descriptor for each buffer, which the
+// sender has to get by itself.
+typedef void (*PJRT_Transfers_CrossHostOnCanceledCallback)(PJRT_Error *error, void *user_arg);
+typedef void (*PJRT_Transfers_CrossHostSendCancelNotifier)(const char *descriptor, size_t descriptor_size, int reason,
+                                                           const char *message, size_t message_size,
+                                                           PJRT_Transfers_CrossHostOnCanceledCallback on_canceled,
+                                                           void *on_canceled_user_arg, void *user_arg);
+typedef struct PJRT_Transfers_CrossHostRecvNotifierInfo {
+  void *user_arg;
+  void (*notifier)(PJRT_Error *error, const char **descriptors, size_t *descriptor_sizes, size_t num_descriptors,
+                   void *user_arg, PJRT_Transfers_CrossHostSendCancelNotifier cancel, void *cancel_user_arg);
+} PJRT_Transfers_CrossHostRecvNotifierInfo;
+typedef struct PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args {
+  PJRT_HEAD;
+  PJRT_Client *client;
+  size_t num_shapes;
+  size_t *shape_num_dims;
+  const int64_t **num_dims;
+  int *element_types;
+  PJRT_Buffer_MemoryLayout **layouts;
+  PJRT_Device *device;
+  PJRT_Transfers_CrossHostRecvNotifierInfo notifier;
+  PJRT_Buffer **buffers;
+  size_t num_buffers;
+} PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args;
+typedef struct PJRT_Transfers_CrossHostRemoteSendCallbackInfo {
+  void *user_arg;
+  void (*on_done)(PJRT_Error *error, bool sends_were_enqueued, void *user_arg);
+} PJRT_Transfers_CrossHostRemoteSendCallbackInfo;
+typedef struct PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args {
+  PJRT_HEAD;
+  PJRT_Buffer *buffer;
+  PJRT_Event *event;  // NULL where the descriptor is there already
+  char **serialized_descriptor;
+  size_t *serialized_descriptor_size;
+  PJRT_Transfers_CrossHostRemoteSendCallbackInfo on_done;
+  void (*descriptor_destructor)(char **descriptor, size_t *descriptor_size);
+} PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args;
 typedef struct PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args {
   PJRT_HEAD;
   PJRT_Client *client;

@@ -7,6 +7,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/cgo"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -23,6 +24,7 @@ type Event struct {
 type eventCell struct {
 	handle    unsafe.Pointer // the plugin's event, nil once destroyed
 	destroyed func()         // called then; nil for nothing
+	guard     *sync.Mutex    // where it may be set while it is destroyed; else nil
 }
 
 func (p *Plugin) newEvent(handle *C.PJRT_Event) *Event {
@@ -34,6 +36,10 @@ func (p *Plugin) newEvent(handle *C.PJRT_Event) *Event {
 }
 
 func destroyEvent(p *Plugin, cell *eventCell) error {
+	if cell.guard != nil {
+		cell.guard.Lock()
+		defer cell.guard.Unlock()
+	}
 	h := atomic.SwapPointer(&cell.handle, nil)
 	if h == nil {
 		return nil
@@ -118,6 +124,10 @@ func (p *Plugin) CreateEvent() (*Event, error) {
 
 // Set ends an event of CreateEvent, with nil for success. Once only.
 func (e *Event) Set(outcome error) error {
+	if e.cell.guard != nil {
+		e.cell.guard.Lock()
+		defer e.cell.guard.Unlock()
+	}
 	h, err := e.handle()
 	if err != nil {
 		return err

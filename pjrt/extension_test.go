@@ -52,6 +52,10 @@ func TestBrokenExtensions(t *testing.T) {
 			nothingAlive(t, name+" "+what)
 			lacking := 0
 			for _, err := range s.failures {
+				if sign == "-" && name == "CrossHostTransfers" && status.CodeOf(err) == status.FailedPrecondition && strings.Contains(err.Error(), "WithKeyValueStore") {
+					lacking++ // the older way, which needs a store (TestSendByDescriptor)
+					continue
+				}
 				if status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), "_Extension.") && !strings.Contains(err.Error(), "PJRT_Gpu_Custom_Call.") {
 					t.Errorf("%s %s: %v", name, what, err)
 				}

@@ -57,6 +57,18 @@ xg_result xg_call_extension(const PJRT_Api *api, int function, void *args) {
   return result;
 }
 
+xg_result xg_call_extension_void(const PJRT_Api *api, int function, void *args) {
+  xg_result result = {NULL, 0};
+  void (*f)(void *);
+  *(void **)&f = find(api, function);
+  if (f == NULL) {
+    result.missing = FN_COUNT + 1 + function;
+  } else {
+    f(args);
+  }
+  return result;
+}
+
 bool xg_custom_calls_have_traits(const PJRT_Api *api) {
   const PJRT_Extension_Base *e = xg_extension(api, EXTENSION_CUSTOM_CALL);
   size_t offset = sizeof(*e) + sizeof(void *);  // behind the only function

@@ -15,6 +15,7 @@ const PJRT_Extension_Base *xg_extension(const PJRT_Api *api, int type);
 // Calls an extension's function (XF_...). result.missing is FN_COUNT + 1 + function where the
 // plugin lacks it.
 xg_result xg_call_extension(const PJRT_Api *api, int function, void *args);
+xg_result xg_call_extension_void(const PJRT_Api *api, int function, void *args);  // of one that gives nothing
 bool xg_has_extension_function(const PJRT_Api *api, int function);
 const char *xg_extension_function_name(int function);
 

@@ -35,7 +35,6 @@ var unused = map[string]string{
 	"Error_Destroy": "cannot fail", "Error_Message": "cannot fail", "Error_GetCode": "fails in TestErrorWithoutCode", "Error_ForEachPayload": "optional part of every error",
 	"Plugin_Initialize": "fails in TestFailedStart", "Plugin_Attributes": "fails in TestFailedStart",
 	"Event_Await": "blocks; fails in TestBlockingCalls", "Buffer_CopyToDevice": "used where Buffer_CopyToMemory is missing: TestOlderPlugin",
-	"PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers": "superseded, not called", "PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice": "superseded, not called",
 }
 
 // tolerated are functions whose failure only makes an optional property unknown.
@@ -150,6 +149,7 @@ var asynchronous = []string{
 	"Client_BufferFromHostBuffer", "LoadedExecutable_Execute", "Buffer_ToHostBuffer", "Buffer_CopyRawToHost", "Buffer_CopyRawToHostFuture", "Buffer_CopyToMemory",
 	"Client_FulfillAliasBuffer", "AsyncHostToDeviceTransferManager_TransferData", "AsyncHostToDeviceTransferManager_TransferLiteral", "CopyToDeviceStream_AddChunk",
 	"PJRT_RawBuffer_CopyRawHostToDevice", "PJRT_RawBuffer_CopyRawDeviceToHost", "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers", "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers",
+	"PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice", "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers",
 }
 
 // The work fails with every status code after the call that started it succeeded.

@@ -129,6 +129,7 @@ func (s *scenario) run(options map[string]any) {
 		s.hostTransfers(c)
 		s.raw(b)
 		s.crossHost(c, b)
+		s.crossHostByDescriptor(c, b)
 	}
 	s.plugins(c)
 	for i := len(s.cleanups) - 1; i >= 0; i-- {
@@ -418,6 +419,36 @@ func (s *scenario) crossHost(c *Client, b *Buffer) {
 		if len(events) == 1 {
 			s.holds(received[0], 1, 2, 3, 4)
 		}
+	}
+}
+
+func (s *scenario) crossHostByDescriptor(c *Client, b *Buffer) {
+	var promised *Promised
+	received, err := c.MakeReceiveBuffers([]shape.Shape{vector, vector}, c.AddressableDevices()[0], func(p *Promised, err error) {
+		s.try(err)
+		promised = p
+	})
+	if !s.try(err) || promised == nil {
+		return
+	}
+	for _, r := range received {
+		s.later(r.Destroy)
+	}
+	s.finished(func(done func(error)) error {
+		return b.SendTo(promised.Descriptors[0], func(_ bool, err error) { done(err) })
+	})
+	if len(s.failures) == 0 {
+		s.holds(received[0], 1, 2, 3, 4)
+	}
+	s.finished(func(done func(error)) error {
+		promised.Cancel(1, status.Errorf(status.Aborted, "no more"), done)
+		return nil
+	})
+	if ctx, cancel := context.WithTimeout(context.Background(), s.patience); len(s.failures) == 0 {
+		s.expect(status.CodeOf(received[1].AwaitContext(ctx)) == status.Aborted, "a transfer that was given up")
+		cancel()
+	} else {
+		cancel()
 	}
 }
 

@@ -277,7 +277,71 @@ static PJRT_Error *cross_receive(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuff
   }
   return NULL;
 }
-static PJRT_Error *cross_old(void *a) { (void)a; return fail(12, "the test plugin has the newer way only"); }
+// The older way: a descriptor is the key of a place, in digits.
+static int64_t last_descriptor = INT64_C(1) << 40;
+static int64_t key_of(const char *descriptor, size_t size) {
+  int64_t key = 0;
+  for (size_t i = 0; i < size; i++) key = key * 10 + descriptor[i] - '0';
+  return key;
+}
+static void cross_cancel(const char *descriptor, size_t size, int reason, const char *message, size_t message_size,
+                         PJRT_Transfers_CrossHostOnCanceledCallback on_canceled, void *on_canceled_arg, void *client) {
+  (void)message;
+  (void)message_size;
+  pthread_mutex_lock(&places_mutex);
+  place *p = places;
+  while (p != NULL && (p->key != key_of(descriptor, size) || p->storage->client != client)) p = p->next;
+  pthread_mutex_unlock(&places_mutex);
+  if (p != NULL) finish(p->sent, reason);
+  on_canceled(p != NULL ? NULL : fail(5, "no such transfer"), on_canceled_arg);
+}
+static PJRT_Error *cross_make(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args *a) {
+  ASKED(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers);
+  if (a->num_shapes > MAX_PARAMETERS) return fail(3, "%zu buffers", a->num_shapes);
+  PJRT_Error *error = NULL;
+  static char texts[MAX_PARAMETERS][24];
+  const char *descriptors[MAX_PARAMETERS];
+  size_t sizes[MAX_PARAMETERS];
+  for (size_t i = 0; i < a->num_shapes; i++) {
+    PJRT_Buffer *b = a->buffers[i] = new_buffer(a->device, a->element_types[i], a->num_dims[i], a->shape_num_dims[i], &error);
+    if (b == NULL) {
+      for (size_t k = 0; k < i; k++) free_buffer(a->buffers[k]);
+      return error;
+    }
+    int64_t key = __atomic_add_fetch(&last_descriptor, 1, __ATOMIC_RELAXED);
+    place *p = find_place(a->client, key, b->size);
+    sizes[i] = (size_t)snprintf(texts[i], sizeof(texts[i]), "%lld", (long long)key);
+    descriptors[i] = texts[i];
+    start(a->client, (job){.entry = ENTRY_OF_EXTENSION(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers), .after = {p->sent}, .num_after = 1,
+                           .work = do_copy, .drop = drop_copy, .argument = between(p->storage, b->storage), .done = b->ready});
+  }
+  a->num_buffers = a->num_shapes;
+  a->notifier.notifier(NULL, descriptors, sizes, a->num_shapes, a->notifier.user_arg, cross_cancel, a->client);
+  return NULL;
+}
+static void tell_sent(int code, void *argument) {
+  PJRT_Transfers_CrossHostRemoteSendCallbackInfo done = *(PJRT_Transfers_CrossHostRemoteSendCallbackInfo *)argument;
+  free(argument);
+  done.on_done(asked(code), true, done.user_arg);
+}
+// Gives nothing: all that can be wrong goes to on_done.
+static void cross_copy(PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args *a) {
+  PJRT_Buffer *b = a->buffer;
+  PJRT_Error *error = asked(CODE(PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice));
+  int64_t key = key_of(*a->serialized_descriptor, *a->serialized_descriptor_size);
+  a->descriptor_destructor(a->serialized_descriptor, a->serialized_descriptor_size);
+  place *p = error == NULL && b->storage != NULL ? find_place(b->client, key, b->size) : NULL;
+  if (error == NULL && p == NULL) error = fail(3, "the buffer cannot be sent there");
+  if (error != NULL) {
+    a->on_done.on_done(error, false, a->on_done.user_arg);
+    return;
+  }
+  PJRT_Transfers_CrossHostRemoteSendCallbackInfo *done = malloc(sizeof(*done));
+  *done = a->on_done;
+  start(b->client, (job){.entry = ENTRY_OF_EXTENSION(PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice), .delay_ms = options.delay_ms, .after = {b->ready}, .num_after = 1,
+                         .work = do_copy, .drop = drop_copy, .argument = between(b->storage, p->storage), .done = p->sent});
+  when_done(p->sent, tell_sent, done);
+}
 
 // ---- profiler ----
 
@@ -327,7 +391,7 @@ static struct { int type, size; table *table; } tables[] = {
     {6, 2, &(table){.functions = {memory_descriptions, memory_kind}}},
     {7, 1, &(table){.functions = {triton_compile}}},
     {8, 7, &(table){.functions = {raw_alias, raw_destroy, raw_size, raw_memory, raw_write, raw_read, raw_pointer}}},
-    {12, 4, &(table){.functions = {cross_old, cross_old, cross_receive, cross_send}}},
+    {12, 4, &(table){.functions = {cross_make, cross_copy, cross_receive, cross_send}}},
     {19, 2, &(table){.functions = {parameter_shardings, output_shardings}}},
 };
 
