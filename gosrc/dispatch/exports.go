@@ -48,16 +48,16 @@ func xlaGoDrop(storages **C.xla_go_storage, n C.int32_t) {
 }
 
 //export xlaGoUpload
-func xlaGoUpload(target *C.xla_go_tensor, data unsafe.Pointer, e *C.xla_go_error) (result C.int32_t) {
+func xlaGoUpload(target *C.xla_go_tensor, data unsafe.Pointer, strides *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
 	defer recovered(e, &result)
-	if err := upload(target, uintptr(data)); err != nil {
+	if err := upload(target, uintptr(data), strides); err != nil {
 		return fail(e, err)
 	}
 	return 0
 }
 
 // upload copies to the device without any lock, then stores the value under the core's lock.
-func upload(target *C.xla_go_tensor, data uintptr) error {
+func upload(target *C.xla_go_tensor, data uintptr, strides *C.int64_t) error {
 	core := space.Core
 	core.Mu.Lock()
 	v, err := view(target)
@@ -73,9 +73,16 @@ func upload(target *C.xla_go_tensor, data uintptr) error {
 	if err != nil {
 		return err
 	}
+	var byteStrides []int64
+	if strides != nil && len(dims) > 0 {
+		byteStrides = append(byteStrides, unsafe.Slice((*int64)(strides), len(dims))...)
+		for i := range byteStrides {
+			byteStrides[i] *= v.Dtype.Size()
+		}
+	}
 	copied := make(chan struct{})
 	values, err := core.Client().TransferToDevice([]client.TensorSource{{
-		Shape: shape.Shape{Dtype: v.Dtype, Dims: dims}, Device: d.Name(), Address: data, Release: func() { close(copied) },
+		Shape: shape.Shape{Dtype: v.Dtype, Dims: dims}, Device: d.Name(), Address: data, ByteStrides: byteStrides, Release: func() { close(copied) },
 	}})
 	if err != nil {
 		return err

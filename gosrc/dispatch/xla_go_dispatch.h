@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define XLA_GO_DISPATCH_VERSION 2
+#define XLA_GO_DISPATCH_VERSION 3
 #define XLA_GO_MAX_RANK 25
 #define XLA_GO_MAX_OUTPUTS 16
 #define XLA_GO_MESSAGE_BYTES 2048
@@ -138,9 +138,11 @@ typedef struct xla_go_table {
   // Forgets n storages. Not blocking.
   void (*drop)(xla_go_storage* const* storages, int32_t n);
 
-  // Writes host data into `target`. `data` is dense and row-major, of target's sizes and dtype;
-  // it may be changed or freed once the call returns. BLOCKING (copies).
-  int32_t (*upload)(const xla_go_tensor* target, const void* data, xla_go_error* error);
+  // Writes host data into `target`. `data` is of target's sizes and dtype, with `strides` in
+  // elements, NULL for dense and row-major; it may be changed or freed once the call returns.
+  // BLOCKING (copies).
+  int32_t (*upload)(const xla_go_tensor* target, const void* data, const int64_t* strides,
+                    xla_go_error* error);
 
   // target[...] = source, with conversion of dtype; sizes are equal (the adapter has expanded
   // source: stride 0). Resolves source's lazy bits. Not blocking on one device; between two devices
