@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -91,3 +94,23 @@ func compile(output string, sources, definitions []string, more ...string) error
 // Address gives the address of b's first byte, for sources that are named by address. b must be
 // used afterwards, so that it lives.
 func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(&b[0])) }
+
+// Entries are the names of the functions that the plugin can be told to fail, without those of errors
+// themselves: of the table and of extensions.
+func Entries(t testing.TB) []string {
+	t.Helper()
+	var names []string
+	for header, pattern := range map[string]string{"abi_functions.h": `\bF\((\w+)\)`, "abi_extension_functions.h": `\bF\(\w+, \d+, \d+, (\w+)\)`} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(here()), header))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			if !strings.HasPrefix(match[1], "Error_") && !strings.HasPrefix(match[1], "PJRT_FUNCTIONS") {
+				names = append(names, match[1])
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
