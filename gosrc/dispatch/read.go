@@ -166,6 +166,9 @@ func xlaGoReadWait(token C.int64_t, timeoutMS C.int32_t, e *C.xla_go_error) (res
 	case !done:
 		return -1
 	}
+	if err := space.Core.TakeDeferredError(); err != nil {
+		return fail(e, err)
+	}
 	return 0
 }
 

@@ -29,6 +29,7 @@ type Core struct {
 
 	persistence *persistence // nil for none
 	compiles    compileLog
+	deferred    atomic.Bool // a device may have a deferred error
 	eager       atomic.Bool
 	strict      atomic.Int32 // how often strict mode was entered and not left
 
@@ -114,7 +115,7 @@ type Device struct {
 	// Under Core.Mu.
 	head, tail    *Root // roots with a pending value, oldest first
 	madeSinceCut  int64
-	deferredError error // of a step that failed before its launch; raised once by the next cut or read
+	deferredError error // see TakeDeferredError
 
 	queueMu      sync.Mutex
 	queueChanged *sync.Cond

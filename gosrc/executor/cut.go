@@ -18,13 +18,36 @@ func (d *Device) Cut() (*Step, error) {
 	return d.cut()
 }
 
-// TakeDeferredError gives the error of a step that could not be launched and whose storages have
-// their last values again, once. A cut and a read raise it, so that it does not pass unseen. Under
-// Core.Mu.
+// TakeDeferredError gives, once, the error of a step whose storages have good values all the same: it could not be
+// launched and they have their last values again, or its outputs came right when they were run apart. A cut and
+// a read raise it, so that it does not pass unseen. Under Core.Mu.
 func (d *Device) TakeDeferredError() error {
 	err := d.deferredError
 	d.deferredError = nil
 	return err
+}
+
+// deferError keeps an error for the next cut or read. Under Core.Mu.
+func (d *Device) deferError(err error) {
+	d.deferredError = err
+	d.core.deferred.Store(true)
+}
+
+// TakeDeferredError is that of any device, for the end of a read. Without Core.Mu, which it takes only where a
+// step has failed.
+func (c *Core) TakeDeferredError() error {
+	if !c.deferred.Load() {
+		return nil
+	}
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	for _, d := range c.devices {
+		if err := d.TakeDeferredError(); err != nil {
+			return err
+		}
+	}
+	c.deferred.Store(false)
+	return nil
 }
 
 // Reported notes that err has been raised, so that it is not raised again as a deferred error.

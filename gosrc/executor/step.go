@@ -198,7 +198,7 @@ func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err erro
 	}
 	arguments := make([]client.Data, 0, len(s.arguments)+1)
 	for _, b := range s.arguments {
-		data, err := b.Wait()
+		data, err := b.Final()
 		if err != nil {
 			return nil, false, err
 		}
@@ -242,7 +242,7 @@ func (s *step) intact() bool {
 }
 
 // runApart runs the outputs of a failed step one by one. Their programs are parts of the step's
-// own key, without donors.
+// own key, without donors. Where all of them come right, the step's error is told once all the same.
 func (d *Device) runApart(s *step, stepError error) {
 	if len(s.outputs) == 1 {
 		return
@@ -252,10 +252,19 @@ func (d *Device) runApart(s *step, stepError error) {
 		return // the outputs keep the step's error
 	}
 	offsets := scalarOffsets(program)
+	lost := 0
+	defer func() {
+		if lost == 0 {
+			d.core.Mu.Lock()
+			defer d.core.Mu.Unlock()
+			d.deferError(stepError)
+		}
+	}()
 	for i, out := range s.outputs {
 		part, parameters, scalars := program.Only(i)
 		computation, _, _, err := d.core.build(part, d, nil, false)
 		if err != nil {
+			lost++
 			out.Replace(nil, err)
 			continue
 		}
@@ -267,6 +276,7 @@ func (d *Device) runApart(s *step, stepError error) {
 			single.scalars = append(single.scalars, s.scalars[offsets[k]:offsets[k+1]]...)
 		}
 		if data, _, err := d.launch(single); err != nil {
+			lost++
 			out.Replace(nil, err)
 		} else {
 			out.Replace(data[0], nil)
@@ -299,7 +309,7 @@ func (d *Device) restore(s *step, err error) {
 		// The root may be gone or overwritten by now; then it holds something else.
 		if r := s.roots[i]; r.value != nil && r.value.Buffer == s.outputs[i] {
 			r.Set(good)
-			d.deferredError = err
+			d.deferError(err)
 		}
 	}
 }

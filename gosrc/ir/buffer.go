@@ -80,6 +80,16 @@ func (b *Buffer) Wait() (client.Data, error) {
 	return v.data, v.err
 }
 
+// Final is Wait, except that a value which has failed is waited for until nothing can bring it back.
+func (b *Buffer) Final() (client.Data, error) {
+	data, err := b.Wait()
+	if err != nil && b.settled != nil {
+		<-b.settled
+		return b.Wait()
+	}
+	return data, err
+}
+
 // Scheduled gives the data if it is there, without waiting.
 func (b *Buffer) Scheduled() (data client.Data, err error, ok bool) {
 	if b.done != nil {
