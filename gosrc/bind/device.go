@@ -174,6 +174,30 @@ func SetCompileOptions(options string) (ok bool, err error) {
 	return true, nil
 }
 
+// DataMemory gives what open data take on a device, as a JSON object: bytes_used, peak_bytes_used.
+func DataMemory(device string) (text string, err error) {
+	defer guard(&err)
+	c, err := current.Get()
+	if err != nil {
+		return "", err
+	}
+	bytes, peak, err := c.GetDataMemory(device)
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]any{"bytes_used": bytes, "peak_bytes_used": peak})
+}
+
+// ResetPeakDataMemory makes what open data take on a device now the peak.
+func ResetPeakDataMemory(device string) (ok bool, err error) {
+	defer guard(&err)
+	c, err := current.Get()
+	if err != nil {
+		return false, err
+	}
+	return true, c.ResetPeakDataMemory(device)
+}
+
 func encode(value any) (string, error) {
 	text, err := json.Marshal(value)
 	return string(text), err

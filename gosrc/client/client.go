@@ -229,6 +229,13 @@ type Client interface {
 	GetMetrics() map[string]float64
 	// GetMemoryInfo gives a device's memory; Unimplemented where the plugin counts none.
 	GetMemoryInfo(device string) (MemoryInfo, error)
+	// GetDataMemory gives the bytes that open Data of this client take on a device, and the most that they took
+	// since the last ResetPeakDataMemory. The client counts them itself, on every plugin: results from the call
+	// that makes them on, arguments until a run has consumed them; not views of foreign memory, nor what programs
+	// use while they run.
+	GetDataMemory(device string) (bytes, peak int64, err error)
+	// ResetPeakDataMemory makes what open Data take now the peak.
+	ResetPeakDataMemory(device string) error
 
 	// InitializeCoordinator joins the job of worldSize processes whose rank 0 listens on address and
 	// port; FailedPrecondition the second time. BLOCKING until rank 0 answers.

@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any
 
-from xla_go import _runtime
+from xla_go import _runtime, errors
 
 __all__ = [
     "addressable_device_count",
@@ -30,6 +30,7 @@ __all__ = [
     "platform_version",
     "process_count",
     "process_index",
+    "reset_peak_memory",
     "runtime_device_attributes",
     "set_device_type",
     "wait_device_ops",
@@ -172,11 +173,21 @@ def global_runtime_device_attributes() -> list[dict[str, Any]]:
 
 
 def memory_info(device: Any = None) -> dict[str, Any]:
-    """A device's memory in bytes: bytes_used, bytes_limit, peak_bytes_used (0 where unknown), allocator_stats.
+    """A device's memory in bytes: bytes_used, bytes_limit, peak_bytes_used (0 where unknown), allocator_stats, source.
 
-    Raises where the plugin counts none, as CPU plugins do.
+    source is "plugin" where the plugin's allocator counts. CPU plugins do not: there it is "data", and the numbers
+    are what this process's values take, without what a program uses while it runs.
     """
-    return json.loads(_call("MemoryInfo", _device_name(device)))
+    name = _device_name(device)
+    try:
+        return {**json.loads(_call("MemoryInfo", name)), "source": "plugin"}
+    except errors.UnimplementedError:
+        return {"bytes_limit": 0, "allocator_stats": {}, **json.loads(_call("DataMemory", name)), "source": "data"}
+
+
+def reset_peak_memory(device: Any = None) -> None:
+    """Makes what this process's values take now the peak that memory_info tells where its source is "data"."""
+    _call("ResetPeakDataMemory", _device_name(device))
 
 
 def wait_device_ops(devices: list[Any] | None = None) -> None:

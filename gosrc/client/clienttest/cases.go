@@ -72,6 +72,7 @@ func Cases() []Case {
 		one("OutOfMemory", outOfMemory),
 		one("OutOfMemoryNumbers", outOfMemoryNumbers),
 		one("Concurrent", concurrent),
+		one("DataMemory", dataMemory),
 		one("ClosedWhileUsed", closedWhileUsed),
 		one("ClosedData", closedData),
 		one("Closed", closed),

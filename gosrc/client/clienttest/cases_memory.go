@@ -124,3 +124,29 @@ func exhausted(t *T, milliseconds int64) {
 	}
 	out.Close()
 }
+
+// dataMemory counts what open data take.
+func dataMemory(t *T, c client.Client) {
+	device := c.GetDefaultDevice()
+	want := func(when string, bytes, peak int64) {
+		t.Helper()
+		if gotBytes, gotPeak, err := c.GetDataMemory(device); err != nil || gotBytes != bytes || gotPeak != peak {
+			t.Errorf("%s: %d bytes, peak %d, %v, want %d and %d", when, gotBytes, gotPeak, err, bytes, peak)
+		}
+	}
+	want("nothing", 0, 0)
+	x := upload(t, c, f32(1024), make([]byte, 4096))
+	y := upload(t, c, f32(1024), make([]byte, 4096))
+	want("two arrays", 8192, 8192)
+	y.Close()
+	want("one array", 4096, 8192)
+	if err := c.ResetPeakDataMemory(device); err != nil {
+		t.Error(err)
+	}
+	want("after the reset", 4096, 4096)
+	x.Close()
+	want("none", 0, 4096)
+	_, _, err := c.GetDataMemory("SPMD:0")
+	wantCode(t, "the virtual device", err, status.InvalidArgument)
+	wantCode(t, "an unknown device", c.ResetPeakDataMemory("nowhere:0"), status.InvalidArgument)
+}

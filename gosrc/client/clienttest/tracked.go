@@ -224,6 +224,14 @@ func (c *tracked) GetMemoryInfo(device string) (client.MemoryInfo, error) {
 	return c.call("GetMemoryInfo").GetMemoryInfo(device)
 }
 
+func (c *tracked) GetDataMemory(device string) (bytes, peak int64, err error) {
+	return c.call("GetDataMemory").GetDataMemory(device)
+}
+
+func (c *tracked) ResetPeakDataMemory(device string) error {
+	return c.call("ResetPeakDataMemory").ResetPeakDataMemory(device)
+}
+
 func (c *tracked) InitializeCoordinator(rank, worldSize int, address, port string) error {
 	return c.call("InitializeCoordinator").InitializeCoordinator(rank, worldSize, address, port)
 }

@@ -9,7 +9,10 @@ type Footprint struct{ bytes atomic.Int64 }
 // Take counts bytes on a device. Once, before anyone else can see the footprint.
 func (f *Footprint) Take(on *Device, bytes int64) {
 	f.bytes.Store(bytes)
-	on.dataBytes.Add(bytes)
+	now := on.dataBytes.Add(bytes)
+	for peak := on.dataPeak.Load(); now > peak && !on.dataPeak.CompareAndSwap(peak, now); {
+		peak = on.dataPeak.Load()
+	}
 }
 
 // Drop takes the bytes off the count. Idempotent.

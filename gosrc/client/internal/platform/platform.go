@@ -38,7 +38,7 @@ type Device struct {
 	PJRT    *pjrt.Device
 	Work    Operations
 
-	dataBytes atomic.Int64
+	dataBytes, dataPeak atomic.Int64 // see Footprint
 }
 
 // Platform is a plugin's client with its devices. Its exported fields do not change.

@@ -144,3 +144,23 @@ func (p *Platform) GetMemoryInfo(name string) (client.MemoryInfo, error) {
 		PeakBytesUsed: stats.Optional["peak_bytes_in_use"], AllocatorStats: stats.Optional,
 	}, nil
 }
+
+// GetDataMemory gives the bytes that open Data of this client take on a device, and the most they took since the
+// last ResetPeakDataMemory.
+func (p *Platform) GetDataMemory(name string) (bytes, peak int64, err error) {
+	d, err := p.Addressable(name)
+	if err != nil {
+		return 0, 0, status.Annotate(err, "GetDataMemory()")
+	}
+	return d.dataBytes.Load(), d.dataPeak.Load(), nil
+}
+
+// ResetPeakDataMemory makes what open Data take now the peak.
+func (p *Platform) ResetPeakDataMemory(name string) error {
+	d, err := p.Addressable(name)
+	if err != nil {
+		return status.Annotate(err, "ResetPeakDataMemory()")
+	}
+	d.dataPeak.Store(d.dataBytes.Load())
+	return nil
+}
