@@ -280,6 +280,8 @@ func closed(t *T, c client.Client) {
 		"GetReplicationDevices":  func() { c.GetReplicationDevices() },
 		"GetCompilationDevices":  func() { c.GetCompilationDevices(device, nil) },
 		"GetMetrics":             func() { c.GetMetrics() },
+		"GetDataMemory":          func() { _, _, _ = c.GetDataMemory(device) },
+		"ResetPeakDataMemory":    func() { _ = c.ResetPeakDataMemory(device) },
 		"CoordinatorInitialized": func() { c.CoordinatorInitialized() },
 		"Close":                  func() { _ = c.Close() },
 	}
