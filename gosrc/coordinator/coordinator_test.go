@@ -373,8 +373,9 @@ func TestFromEnvironment(t *testing.T) {
 		want      Options
 	}{
 		{nil, Options{WorldSize: 1, Address: "localhost", Port: "8547"}},
+		{map[string]string{"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}, Options{WorldSize: 1, Address: "10.0.0.1", Port: "8547"}}, // torch listens on its own port
 		{
-			map[string]string{"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "XLA_COORDINATOR_PORT": "99", TokenVariable: "secret"},
+			map[string]string{"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500", "XLA_COORDINATOR_PORT": "99", TokenVariable: "secret"},
 			Options{Rank: 3, WorldSize: 4, Address: "10.0.0.1", Port: "99", Token: "secret"},
 		},
 		{
