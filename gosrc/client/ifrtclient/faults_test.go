@@ -8,3 +8,5 @@ import (
 )
 
 func TestFaults(t *testing.T) { plugintest.Faults(t, ifrtclient.New) }
+
+func TestNever(t *testing.T) { plugintest.Never(t, "TestNever", ifrtclient.New) }
