@@ -25,7 +25,6 @@ TRAINING = """
     proxy.calls.argtypes, proxy.calls.restype = [ctypes.c_char_p], ctypes.c_int64
     unrelated = (torch.arange(5.0).to("xla") * 2).sin()
     unrelated_value = unrelated.cpu()
-    classes = {{xla_go.errors.class_of_code(code): code for code in range(1, 17)}}
 
     def train(width, fails_at, code):
         torch.manual_seed(0)
@@ -53,8 +52,11 @@ TRAINING = """
                 taken = {{k: v.cpu() for k, v in model.state_dict().items()}}
                 state = optimizer.state_dict()
                 state["state"] = {{k: {{n: t.cpu() for n, t in s.items()}} for k, s in state["state"].items()}}
-            except xla_go.errors.XlaError as error:
-                errors.append((type(error).__name__, error.code, str(error)))
+            except RuntimeError as error:
+                # torch's load_state_dict makes one error of all that came, and keeps their texts alone.
+                in_words = "Error(s) in loading state_dict" in str(error)
+                assert in_words or type(error) is xla_go.errors.class_of_code(error.code), error
+                errors.append((None if in_words else error.code, str(error)))
                 assert torch.equal(unrelated.cpu(), unrelated_value)
                 if len(errors) > 3:
                     raise
@@ -63,9 +65,10 @@ TRAINING = """
             losses.append(value)
             snapshot, moments = taken, state
             step += 1
+        made = proxy.calls(sort.encode()) - begin
         proxy.refuse(sort.encode(), 0, 0)
         assert torch.equal((unrelated + 1).cpu(), unrelated_value + 1)
-        return losses, errors, proxy.calls(sort.encode()) - begin
+        return losses, errors, made
 
     report = []
     width = 3
@@ -112,8 +115,9 @@ def run(child: Child, proxy: Path, sort: str, first: int, stride: int, client: s
     *failing, last = report
     assert last[2] == [] and last[3], "the last round was to fail at a call that never comes"
     for fails_at, code, errors, same in failing:
-        assert [error[1] for error in errors] == [code], (fails_at, code, errors)
-        assert "the proxy refuses" in errors[0][2]
+        ((told, text),) = errors
+        assert told in (code, None), (fails_at, code, errors)
+        assert "the proxy refuses" in text
         assert same, f"failure {fails_at}: the losses differ from those of an undisturbed run"
 
 

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"xla_go/gosrc/client"
@@ -213,7 +214,7 @@ func xlaGoSync(device C.int32_t, token *C.int64_t, e *C.xla_go_error) (result C.
 		return fail(e, err)
 	}
 	if step != nil {
-		*token = reads.add(&reading{wait: core.NewWait(step.Buffers()...)})
+		*token = reads.add(&reading{wait: core.NewWait(step.Buffers()...), begun: time.Now()})
 	}
 	return 0
 }

@@ -27,7 +27,10 @@ import (
 // threads.
 const largeRead = 1 << 20
 
-var inbound = metrics.Bytes("InboundData")
+var (
+	inbound  = metrics.Bytes("InboundData")
+	readTime = metrics.Time("ReadTime") // from its begin to its end, the wait for the value included
+)
 
 // reading is a read (or a wait for a step) on its way, between xlaGoReadBegin and its end.
 type reading struct {
@@ -37,9 +40,11 @@ type reading struct {
 	offset  int64
 	item    int64
 	bytes   int64
+	begun   time.Time
 }
 
 func (r *reading) close() {
+	readTime.Since(r.begun)
 	if r.wait != nil {
 		r.wait.Close()
 	}
@@ -110,7 +115,7 @@ func begin(v *ops.View) (*reading, error) {
 	storage := v.Storage.(*tensor.Storage)
 	r := &reading{
 		sizes: append([]int64(nil), v.Sizes...), strides: append([]int64(nil), v.Strides...),
-		offset: v.Offset, item: v.Dtype.Size(), bytes: shape.Product(v.Sizes) * v.Dtype.Size(),
+		offset: v.Offset, item: v.Dtype.Size(), bytes: shape.Product(v.Sizes) * v.Dtype.Size(), begun: time.Now(),
 	}
 	if err := storage.Failure(); err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ var (
 	graphSize     = metrics.Value("TensorsGraphSize")
 	aliasCount    = metrics.Value("InputOutputAliasCount")
 	loweringTime  = metrics.Time("LoweringTime")
+	cutTime       = metrics.Time("GraphCutTime") // collecting, key, lookup, placeholders
 )
 
 // executable is one program, compiled or on its way. The fields below done are set before done is

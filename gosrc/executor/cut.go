@@ -3,6 +3,7 @@ package executor
 import (
 	"encoding/binary"
 	"math"
+	"time"
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/ir"
@@ -67,6 +68,7 @@ func (d *Device) cut() (*Step, error) {
 		d.madeSinceCut = 0
 		return nil, nil
 	}
+	defer cutTime.Since(time.Now())
 	core := d.core
 	s := &step{device: d, fence: make(chan struct{}), settled: make(chan struct{})}
 	var values []*ir.Node

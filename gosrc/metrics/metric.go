@@ -79,10 +79,18 @@ var sampleCapacity = sync.OnceValue(func() int {
 })
 
 // TimeMetric is a metric of durations, kept in nanoseconds.
-type TimeMetric struct{ metric }
+type TimeMetric struct {
+	metric
+	name string
+}
 
-// Observe adds one duration.
-func (t *TimeMetric) Observe(d time.Duration) { t.observe(float64(d.Nanoseconds())) }
+// Observe adds one duration, which ends now.
+func (t *TimeMetric) Observe(d time.Duration) {
+	t.observe(float64(d.Nanoseconds()))
+	if tracing.Load() {
+		t.span(d)
+	}
+}
 
 // Since observes the time from start until now: defer metrics.Time("X").Since(time.Now()).
 func (t *TimeMetric) Since(start time.Time) { t.Observe(time.Since(start)) }
@@ -112,7 +120,7 @@ func Time(name string) *TimeMetric {
 	if t, ok := times.Load(name); ok {
 		return t.(*TimeMetric)
 	}
-	t, loaded := times.LoadOrStore(name, &TimeMetric{metric{represent: representTime}})
+	t, loaded := times.LoadOrStore(name, &TimeMetric{metric{represent: representTime}, name})
 	if !loaded {
 		registry.Store(name, &t.(*TimeMetric).metric)
 	}

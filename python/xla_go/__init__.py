@@ -36,7 +36,7 @@ def _register() -> None:
 if not _is_command_line():
     _register()
 
-from xla_go import client, compat, coordinator, debug, errors, metrics, runtime  # noqa: E402
+from xla_go import client, compat, coordinator, debug, errors, metrics, profiler, runtime  # noqa: E402
 from xla_go._bucket import pad_to_bucket  # noqa: E402
 from xla_go._compiles import strict  # noqa: E402
 from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
@@ -55,6 +55,7 @@ __all__ = [
     "manual_seed",
     "metrics",
     "pad_to_bucket",
+    "profiler",
     "runtime",
     "strict",
     "sync",
