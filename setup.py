@@ -80,6 +80,40 @@ def extend() -> None:
     module.write_text('#include "extension.h"\n' + text)
 
 
+# Python's types of those that gopy takes.
+STUB_TYPES = {"int64": "int", "string": "str", "bool": "bool", "float64": "float"}
+
+
+def stub_parameters(text: str) -> list[str]:
+    """Go's parameters in Python's form; of "a, b int64" the type comes last."""
+    parameters: list[str] = []
+    waiting: list[str] = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, kind = item.partition(" ")
+        waiting.append(name)
+        if kind:
+            parameters += [f"{name}: {STUB_TYPES[kind]}" for name in waiting]
+            waiting = []
+    return parameters
+
+
+def write_stub(target: Path) -> None:
+    """Writes the types of the extension's functions."""
+    functions = []
+    for source in sorted((ROOT / "gosrc" / "bind").glob("*.go")):
+        if source.name.endswith("_test.go"):
+            continue
+        for name, arguments, results in re.findall(r"^func ([A-Z]\w*)\(([^)]*)\) ?(\([^)]*\)|\w*) ?\{", source.read_text(), flags=re.MULTILINE):
+            first = results.strip("()").split(",")[0].split()
+            kind = STUB_TYPES[first[-1]] if first else "None"
+            parameters = stub_parameters(arguments)
+            if not first:
+                parameters.append("goRun: bool")  # gopy's: whether to run in the background
+            functions.append(f"def bind_{name}({', '.join(parameters)}) -> {kind}: ...\n")
+    written = (HAND_WRITTEN / "functions.pyi").read_text()
+    target.write_text(f"{written}\n# Those of gosrc/bind, by gopy.\n{''.join(sorted(functions))}")
+
+
 def is_current(library: Path) -> bool:
     """Whether a library was built after the last change of anything that it is made of."""
     sources = [path for room in ("gosrc", "pjrt") for path in (ROOT / room).rglob("*") if path.suffix in (".go", ".c", ".h", ".inc")]
@@ -97,6 +131,7 @@ class BuildNative(build_ext):
             self.link(kept)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(kept, target)
+        write_stub(target.parent / "_native.pyi")
 
     def link(self, target: Path) -> None:
         started = time.time()

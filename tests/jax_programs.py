@@ -131,6 +131,8 @@ def write(directory: Path) -> None:
         (directory / f"{name}.mlir").write_text(lowered.as_text(), encoding="utf-8")
         results = jax.tree.leaves(jax.jit(lambda *a, f=function: f(*a))(*arguments))
         save(directory / f"{name}.npz", arguments, results)
+    pair = jax.jit(lambda x, y: (x + y, x * y)).lower(np.ones(4, np.float32), np.ones(4, np.float32))
+    (directory / "pair.hlo").write_bytes(pair.compiler_ir("hlo").as_serialized_hlo_module_proto())
     (directory / "version.txt").write_text(f"jax {jax.__version__}\n", encoding="utf-8")
 
 

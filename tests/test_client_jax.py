@@ -40,6 +40,13 @@ def test_a_recorded_program(name: str) -> None:
     check(RECORDED, name)
 
 
+def test_a_recorded_module_of_hlo() -> None:
+    with client.compile((RECORDED / "pair.hlo").read_bytes()) as computation:
+        x = client.upload(np.full(4, 3, np.float32))
+        total, product = computation(x, x)
+    assert total.numpy().tolist() == [6.0] * 4 and product.numpy().tolist() == [9.0] * 4
+
+
 def python_with_jax(root: Path) -> str | None:
     for python in (sys.executable, str(root / ".peers" / "bin" / "python")):
         if Path(python).exists() and subprocess.run([python, "-c", "import jax"], capture_output=True, check=False).returncode == 0:
