@@ -57,7 +57,7 @@ func Cases() []Case {
 		one("DonationOfWhatIsAlsoRead", sameArgumentTwice),
 		one("LentValueIsNotConsumed", lentValue),
 		one("OnReadyCallback", onReady),
-		one("WaitDeviceOps", waitDeviceOps),
+		{Name: "WaitDeviceOps", run: waitDeviceOps},
 		one("ExternalReference", externalReference),
 		one("ExternalReferenceKeepsMemory", referenceKeepsMemory),
 		one("ViewOfExternalMemory", view),
@@ -88,7 +88,7 @@ func Cases() []Case {
 		several("Replicas", replicas),
 		several("ReplicasDonate", replicasDonate),
 		several("OneOfSeveralDevices", oneOfSeveral),
-		several("WaitDeviceOpsOfSeveral", waitSeveral),
+		{Name: "WaitDeviceOpsOfSeveral", Several: true, run: waitSeveral},
 		several("ShardedBadInput", shardedBadInput),
 		several("Reshard", reshard),
 		four("ShardingsThatReadBack", shardingsThatReadBack),
@@ -123,13 +123,17 @@ func one(name string, run func(t *T, c client.Client)) Case {
 
 // several is a case that gets a client of at least two devices, all of them local.
 func several(name string, run func(t *T, c client.Client)) Case {
-	return Case{Name: name, Several: true, run: func(t *T) {
-		c := t.clientOf(t.subject.Several, nil)
-		if n := c.GetNumLocalDevices(); n < 2 || n != c.GetNumDevices() {
-			t.Skip("needs several devices, all of this process; there are", c.GetNumDevices(), "of which this process has", n)
-		}
-		run(t, c)
-	}}
+	return Case{Name: name, Several: true, run: func(t *T) { run(t, t.severalDevices(nil)) }}
+}
+
+// severalDevices makes a client of at least two devices, all of them local, or skips the case.
+func (t *T) severalDevices(options map[string]any) client.Client {
+	t.Helper()
+	c := t.clientOf(t.subject.Several, options)
+	if n := c.GetNumLocalDevices(); n < 2 || n != c.GetNumDevices() {
+		t.Skip("needs several devices, all of this process; there are", c.GetNumDevices(), "of which this process has", n)
+	}
+	return c
 }
 
 // four is a case of several devices whose tables are written for four.

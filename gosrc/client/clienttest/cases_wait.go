@@ -7,9 +7,19 @@ import (
 	"xla_go/gosrc/status"
 )
 
+// late are create options with which a run is never over when its call returns, of the test plugin; others need
+// a program that takes its time.
+func (t *T) late() map[string]any {
+	if t.subject.Faults {
+		return map[string]any{"delay_ms": int64(20)}
+	}
+	return nil
+}
+
 // waitDeviceOps waits for runs, of all devices or of one that is named, until one was seen that had to be
 // waited for: what has returned is ready then.
-func waitDeviceOps(t *T, c client.Client) {
+func waitDeviceOps(t *T) {
+	c := t.Client(t.late())
 	wantCode(t, "an unknown device", c.WaitDeviceOps([]string{"NONE:0"}), status.InvalidArgument, "NONE:0", c.GetDefaultDevice())
 	wantCode(t, "a known and an unknown device", c.WaitDeviceOps([]string{c.GetDefaultDevice(), "NONE:0"}), status.InvalidArgument, "NONE:0")
 	x := upload(t, c, f32(128, 128), make([]byte, 4*128*128))
@@ -24,7 +34,7 @@ func waitDeviceOps(t *T, c client.Client) {
 				out = append(out, run(t, c, k, out[len(out)-1])...)
 			}
 			waited = !c.IsReady(out[len(out)-1])
-			if !waited && time.Since(begin) > time.Second {
+			if !waited && time.Since(begin) > time.Second/4 {
 				t.Skip("every run is over when its call returns, so that there is nothing to wait for")
 			}
 			if err := c.WaitDeviceOps(devices); err != nil {
@@ -42,10 +52,11 @@ func waitDeviceOps(t *T, c client.Client) {
 }
 
 // waitSeveral waits for runs on the last device, and for runs on all.
-func waitSeveral(t *T, c client.Client) {
+func waitSeveral(t *T) {
+	c := t.severalDevices(t.late())
 	devices, n := c.GetLocalDevices(), c.GetNumLocalDevices()
 	last := devices[n-1]
-	slow := slowProgram(128, 40)
+	slow := slowProgram(128, 10)
 	k := must[[]client.Computation](t)(c.Compile([]client.CompileInstance{{HLO: slow, CompilationDevice: last, Devices: []string{last}}}))[0]
 	x := must[[]client.Data](t)(c.TransferToDevice([]client.TensorSource{{Shape: f32(128, 128), Device: last, Bytes: make([]byte, 4*128*128)}}))[0]
 	for range 5 {

@@ -14,6 +14,7 @@
 //   outcome:ENTRY   status code with which the work that a function starts fails
 //   late:ENTRY      milliseconds that this work takes
 //   never:ENTRY     1: this work does not end before the client is destroyed; it is cancelled then
+//   crash:ENTRY     1: the call of a function of the table ends the process
 //   functions       how many functions the table has
 //   minor           the minor version that the plugin reports (read before there is a client)
 //   lack            a text: names of functions that are NULL, with spaces between; "optional" is every
@@ -95,6 +96,7 @@ bool set_option(const char *name, size_t size, int64_t number, const char *text,
   if (is(name, kind, "fail")) return options.fail[e] = number, true;
   if (is(name, kind, "outcome")) return options.outcome[e] = number, true;
   if (is(name, kind, "late")) return options.late_ms[e] = number, true;
+  if (is(name, kind, "crash")) return options.crash[e] = number != 0, true;
   if (is(name, kind, "never")) return options.never[e] = number != 0, true;
   return false;
 }

@@ -77,6 +77,10 @@ static bool acts_first(int function, const char *name) {
 
 static PJRT_Error *guarded(int function, const char *name, void *args) {
   int code = (int)options.fail[function];
+  if (options.crash[function]) {
+    fprintf(stderr, "the test asked for a crash in %s\n", name);
+    abort();
+  }
   if (code != 0 && function != FN_Client_Create && !acts_first(function, name)) return asked(code);
   PJRT_Error *(*f)(void *);
   *(void **)&f = implementations[function];

@@ -25,6 +25,7 @@ typedef struct {
   int64_t outcome[ENTRIES];   // status code with which the work that it starts fails
   int64_t late_ms[ENTRIES];   // how long that work takes, beside delay_ms
   bool never[ENTRIES];        // that work does not end before its client does
+  bool crash[ENTRIES];        // the call ends the process
 } settings;
 extern settings options;
 

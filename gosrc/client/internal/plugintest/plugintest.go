@@ -3,7 +3,9 @@
 package plugintest
 
 import (
+	"maps"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -60,11 +62,16 @@ func subject(t testing.TB, kind, path string) *clienttest.Subject {
 	return s
 }
 
-// Conformance runs the cases of the suite as subtests.
+// Conformance runs the cases of the suite as subtests. Together they must call every method of the contract.
 func Conformance(t *testing.T, s *clienttest.Subject) {
-	for _, c := range clienttest.Cases() {
+	called, ran := map[string]bool{}, 0
+	cases := clienttest.Cases()
+	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			switch result := c.RunOn(s); result.Outcome {
+			result := c.RunOn(s)
+			ran++
+			maps.Copy(called, result.Methods)
+			switch result.Outcome {
 			case clienttest.Pass:
 			case clienttest.Unsupported, clienttest.Skip:
 				t.Skipf("%s: %s", result.Outcome, result.Text)
@@ -74,6 +81,14 @@ func Conformance(t *testing.T, s *clienttest.Subject) {
 		})
 	}
 	WantNothingAlive(t)
+	if ran < len(cases) { // by -run
+		return
+	}
+	for method := range reflect.TypeFor[client.Client]().Methods() {
+		if !called[method.Name] {
+			t.Errorf("no case calls %s of the contract, or clienttest/tracked.go lacks it", method.Name)
+		}
+	}
 }
 
 func alive() bool {
