@@ -142,6 +142,8 @@ bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and, after `
 	mkdir -p build/bench && cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
 	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/dispatch.py $(if $(wildcard $(PEERS)/bin/python),--jax $(PEERS)/bin/python)
 	cd benchmarks/goxla && go test -v .
+	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/transfer.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
+	go test ./gosrc/client/pjrtclient ./gosrc/client/ifrtclient -p 1 -run '^$$' -bench 'Transfer$$' -benchtime 1x
 
 peers: ## an environment with torch_xla 2.9 and JAX to compare with (downloads)
 	$(PYTHON) -m venv $(PEERS)
