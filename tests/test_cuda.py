@@ -144,21 +144,29 @@ def test_a_cuda_plugin_finds_its_libraries(child: Child, cuda12: Path) -> None:
     """Without the libraries the dynamic linker refuses the plugin; with them it works."""
     path = plugin(cuda12, 12, cuda12 / "nvidia" / "cublas" / "lib" / "libcublas.so.12")
     use = """
-    from xla_go import runtime, _runtime
+    import contextlib, io
+    from xla_go import doctor, runtime, _runtime
     try:
         said = runtime.global_runtime_device_count()
     except RuntimeError as error:
         said = str(error)
-    print(json.dumps([said, [path.name for path in _runtime.preloaded().loaded], os.environ.get("XLA_FLAGS")]))
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        doctor._preload()
+    print(json.dumps([said, [path.name for path in _runtime.preloaded().loaded], os.environ.get("XLA_FLAGS"), shown.getvalue()]))
     """
-    count, loaded, flags = json.loads(child(own_wheels(cuda12) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
+    count, loaded, flags, shown = json.loads(child(own_wheels(cuda12) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
     assert count == 1
     assert "libcublas.so.12" in loaded and flags == f"--xla_gpu_cuda_data_dir={cuda12 / 'nvidia' / 'cuda_nvcc'}"
 
+    assert "preload      CUDA 12: libcudart.so.12, libcublasLt.so.12, libcublas.so.12" in shown
+    assert f"preload      not loaded: {cuda12 / 'nvidia' / 'cudnn' / 'lib' / 'libcudnn.so.9'}" in shown
+    assert f"preload      compiler's files in {cuda12 / 'nvidia' / 'cuda_nvcc'}" in shown
+
     for distribution in cuda12.glob("nvidia_*.dist-info"):
         shutil.rmtree(distribution)
-    text, loaded, flags = json.loads(child(own_wheels(cuda12) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
+    text, loaded, flags, shown = json.loads(child(own_wheels(cuda12) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
     assert str(path) in text and "libcublas.so.12" in text and loaded == [] and flags is None
+    assert "no NVIDIA wheels are installed" in shown
 
 
 @pytest.mark.parametrize(("torch", "first"), [("'13.2'", 13), ("'12.8'", 12), ("None", 14)])

@@ -87,6 +87,8 @@ PLATFORMS = (
     ),
 )  # fmt: skip
 ALIASES = {"GPU": "CUDA", "ONEAPI": "XPU"}
+# Variables that hold a plugin's path.
+EXPLICIT_PATHS = ("XLA_GO_PLUGIN_PATH", "PJRT_LIBRARY_PATH")
 ENTRY_POINT_GROUPS = ("xla_plugins", "jax_plugins", "torch_xla.plugins")
 
 
@@ -130,7 +132,7 @@ def _guess_device_type(name: str) -> str:
 
 def _explicit(environment: Mapping[str, str], search: Search) -> Iterator[Plugin]:
     wanted = _canonical(environment.get("PJRT_DEVICE", ""))
-    for variable in ("XLA_GO_PLUGIN_PATH", "PJRT_LIBRARY_PATH"):
+    for variable in EXPLICIT_PATHS:
         if path := environment.get(variable):
             search.tried.append(f"{variable}={path}")
             yield Plugin("" if wanted == "LIBRARY" else wanted, path, variable)
@@ -214,7 +216,7 @@ def choose(environment: Mapping[str, str], found: Search) -> Plugin:
     Raises PluginNotFoundError, which says what was tried.
     """
     asked = environment.get("PJRT_DEVICE", "")
-    explicit = next((plugin for plugin in found.plugins if plugin.source in ("XLA_GO_PLUGIN_PATH", "PJRT_LIBRARY_PATH")), None)
+    explicit = next((plugin for plugin in found.plugins if plugin.source in EXPLICIT_PATHS), None)
     if explicit is not None and (explicit.source == "XLA_GO_PLUGIN_PATH" or asked.upper() == "LIBRARY" or not asked):
         plugin = explicit
     elif asked:

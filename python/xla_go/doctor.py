@@ -55,7 +55,10 @@ def _plugin(found: _plugins.Search) -> str:
         _line("note", note)
     plugin = _plugins.choose(os.environ, found)
     asked = os.environ.get("PJRT_DEVICE")
-    reason = f"PJRT_DEVICE={asked}" if asked else "PJRT_DEVICE is not set: the best device present"
+    if plugin.source in _plugins.EXPLICIT_PATHS:
+        reason = "the plugin that was named"
+    else:
+        reason = f"PJRT_DEVICE={asked}" if asked else "PJRT_DEVICE is not set: the best device present"
     options = "".join(f", {name}={value}" for name, value in plugin.options.items())
     return f"{plugin.device_type or 'device type told by the plugin'} ({reason}): {plugin.path}, from {plugin.source}{options}"
 
