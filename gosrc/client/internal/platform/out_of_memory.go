@@ -45,7 +45,7 @@ func Exhausted(err error, devices ...*Device) error {
 			fmt.Fprintf(&words, " %s=%d", name, stats.Optional[name])
 		}
 	}
-	return &status.Error{Code: status.ResourceExhausted, Message: status.MessageOf(err) + words.String(), Cause: err, Exception: status.ExceptionOf(err)}
+	return &status.Error{Code: status.ResourceExhausted, Message: strings.TrimRight(status.MessageOf(err), ".") + words.String(), Cause: err, Exception: status.ExceptionOf(err)}
 }
 
 // binarySize writes bytes in the largest unit of which there is at least one.
