@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -21,6 +22,9 @@ type Buffer struct {
 	state   atomic.Uint32 // of readiness: unknown, ready, failed
 	address atomic.Uintptr
 	failure atomic.Pointer[status.Error]
+	// lending is held while an external reference is taken or given back: plugins keep the list of a
+	// buffer's references without a lock, and crash where two threads change it.
+	lending sync.Mutex
 }
 
 const (
@@ -249,7 +253,9 @@ func (b *Buffer) Lend() (address uintptr, ready bool, err error) {
 			return a, true, b.reference(h, true)
 		}
 	}
+	b.lending.Lock()
 	poll := C.xg_buffer_lend(b.client.plugin.api, h)
+	b.lending.Unlock()
 	err = b.client.plugin.check(poll.result)
 	runtime.KeepAlive(b)
 	if err != nil {
@@ -274,7 +280,10 @@ func (b *Buffer) Return() error {
 }
 
 func (b *Buffer) reference(h *C.PJRT_Buffer, up bool) error {
-	err := b.client.plugin.check(C.xg_buffer_reference(b.client.plugin.api, h, C.bool(up)))
+	b.lending.Lock()
+	result := C.xg_buffer_reference(b.client.plugin.api, h, C.bool(up))
+	b.lending.Unlock()
+	err := b.client.plugin.check(result)
 	runtime.KeepAlive(b)
 	return err
 }

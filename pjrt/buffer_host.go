@@ -136,7 +136,9 @@ func (b *Buffer) Read(dst []byte) error {
 		if err != nil {
 			return err
 		}
+		b.lending.Lock()
 		poll := C.xg_buffer_read(b.client.plugin.api, h, unsafe.Pointer(&dst[0]), C.size_t(len(dst)))
+		b.lending.Unlock()
 		err = b.client.plugin.check(poll.result)
 		runtime.KeepAlive(b)
 		if err != nil || bool(poll.ready) {

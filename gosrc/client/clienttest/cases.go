@@ -60,6 +60,7 @@ func Cases() []Case {
 		{Name: "WaitDeviceOps", run: waitDeviceOps},
 		one("ExternalReference", externalReference),
 		one("ExternalReferenceKeepsMemory", referenceKeepsMemory),
+		one("LentToManyThreads", lentToMany),
 		one("ViewOfExternalMemory", view),
 		one("Serialization", serialization),
 		one("CompileErrors", compileErrors),
