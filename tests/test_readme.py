@@ -8,15 +8,17 @@ from pathlib import Path
 from support import Child
 
 
-def test_quick_start(child: Child, root: Path) -> None:
+def test_code_runs(child: Child, root: Path, tmp_path: Path) -> None:
     text = (root / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert blocks
-    for block in blocks:
-        done = child(block)
-        assert float(done.stdout.splitlines()[0]) < 1.0
-        assert "Metric: CompileTime" in done.stdout
-        assert "aten::" not in done.stdout
+    quick_start, seeing = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    shown = child(quick_start).stdout
+    assert float(shown.splitlines()[0]) < 1.0
+    assert "Metric: CompileTime" in shown
+    assert "aten::" not in shown
+    shown = child(seeing).stdout
+    assert shown.startswith("%0 = parameter() : f32[8,3]")
+    assert "the first program" in shown and "'source': 'data'" in shown
+    assert (tmp_path / "trace.json").stat().st_size > 0
 
 
 def test_commands_exist(root: Path) -> None:
