@@ -84,7 +84,7 @@ func (c *Client) sendByDescriptor(buffers []*Buffer, keys []int64) ([]*Event, er
 			}
 			return nil, err
 		}
-		events[i].cell.guard = new(sync.Mutex) // it is set from elsewhere while its owner may destroy it
+		events[i].cell.more = &eventExtra{guard: new(sync.Mutex)} // it is set from elsewhere while its owner may destroy it
 	}
 	for i, b := range buffers {
 		done := func(err error) { _ = events[i].Set(err) } // an error where nobody wants to know any more

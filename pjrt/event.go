@@ -22,9 +22,14 @@ type Event struct {
 
 // eventCell lies apart from the event, so that the net can reach it.
 type eventCell struct {
-	handle    unsafe.Pointer // the plugin's event, nil once destroyed
-	destroyed func()         // called then; nil for nothing
-	guard     *sync.Mutex    // where it may be set while it is destroyed; else nil
+	handle unsafe.Pointer // the plugin's event, nil once destroyed
+	more   *eventExtra    // nil for most
+}
+
+// eventExtra is what few events need.
+type eventExtra struct {
+	destroyed func()      // called when it is destroyed; nil for nothing
+	guard     *sync.Mutex // where it may be set while it is destroyed; else nil
 }
 
 func (p *Plugin) newEvent(handle *C.PJRT_Event) *Event {
@@ -36,9 +41,9 @@ func (p *Plugin) newEvent(handle *C.PJRT_Event) *Event {
 }
 
 func destroyEvent(p *Plugin, cell *eventCell) error {
-	if cell.guard != nil {
-		cell.guard.Lock()
-		defer cell.guard.Unlock()
+	if more := cell.more; more != nil && more.guard != nil {
+		more.guard.Lock()
+		defer more.guard.Unlock()
 	}
 	h := atomic.SwapPointer(&cell.handle, nil)
 	if h == nil {
@@ -46,14 +51,14 @@ func destroyEvent(p *Plugin, cell *eventCell) error {
 	}
 	liveEvents.Add(-1)
 	err := p.check(C.xg_event_destroy(p.api, (*C.PJRT_Event)(h)))
-	if cell.destroyed != nil {
-		cell.destroyed()
+	if cell.more != nil && cell.more.destroyed != nil {
+		cell.more.destroyed()
 	}
 	return err
 }
 
 // whenDestroyed calls fn when the event, which nobody else has yet, is destroyed.
-func (e *Event) whenDestroyed(fn func()) { e.cell.destroyed = fn }
+func (e *Event) whenDestroyed(fn func()) { e.cell.more = &eventExtra{destroyed: fn} }
 
 func (e *Event) handle() (*C.PJRT_Event, error) {
 	h := atomic.LoadPointer(&e.cell.handle)
@@ -124,9 +129,9 @@ func (p *Plugin) CreateEvent() (*Event, error) {
 
 // Set ends an event of CreateEvent, with nil for success. Once only.
 func (e *Event) Set(outcome error) error {
-	if e.cell.guard != nil {
-		e.cell.guard.Lock()
-		defer e.cell.guard.Unlock()
+	if more := e.cell.more; more != nil && more.guard != nil {
+		more.guard.Lock()
+		defer more.guard.Unlock()
 	}
 	h, err := e.handle()
 	if err != nil {
