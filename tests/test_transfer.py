@@ -66,6 +66,18 @@ def test_an_expanded_source_and_one_with_a_view_as_target() -> None:
     torch.testing.assert_close(target.cpu(), expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("rows", ROWS)
+def test_reads_into_memory_in_use_and_into_part_of_it(rows: int) -> None:
+    on_device = torch.from_numpy(pattern(rows)).to("xla")
+    memory = torch.full((rows + 2, COLUMNS), -1.0)
+    memory[1:-1].copy_(on_device)
+    expected = torch.full((rows + 2, COLUMNS), -1.0)
+    expected[1:-1] = torch.from_numpy(pattern(rows))
+    torch.testing.assert_close(memory, expected, rtol=0, atol=0)
+    memory[1:-1].copy_(on_device[:, :1].expand(rows, COLUMNS))
+    torch.testing.assert_close(memory[1:-1], torch.from_numpy(pattern(rows))[:, :1].expand(rows, COLUMNS), rtol=0, atol=0)
+
+
 def test_conjugated_and_negated_sources() -> None:
     source = torch.complex(torch.arange(1e6), torch.arange(1e6).flip(0)).reshape(1000, 1000).T
     for form in (source.conj(), source.imag, source.conj().imag):

@@ -5,6 +5,7 @@ package dispatch
 #include "xla_go_dispatch.h"
 void xla_go_copy_strided(char *destination, const char *source, int64_t item_size, int32_t rank,
                          const int64_t *sizes, const int64_t *strides, int64_t offset);
+void xla_go_prefer_large_pages(void *memory, size_t size);
 */
 import "C"
 
@@ -26,6 +27,9 @@ import (
 // largeRead is the size from which a whole dense value is read by the client's own copy, which may be on several
 // threads.
 const largeRead = 1 << 20
+
+// manyPages is the size from which the destination's pages are worth a look.
+const manyPages = 4 << 20
 
 var (
 	inbound  = metrics.Bytes("InboundData")
@@ -204,6 +208,9 @@ func (r *reading) copyTo(destination unsafe.Pointer) error {
 	c := space.Core.Client()
 	data := r.wait.Data(0)
 	if r.bytes >= largeRead && r.offset == 0 && r.bytes == data.Shape().ByteSize() && slices.Equal(r.strides, shape.RowMajorStrides(r.sizes)) {
+		if r.bytes >= manyPages {
+			C.xla_go_prefer_large_pages(destination, C.size_t(r.bytes))
+		}
 		return c.TransferFromDeviceInto(data, unsafe.Slice((*byte)(destination), r.bytes))
 	}
 	inbound.Observe(float64(r.bytes))

@@ -1,5 +1,7 @@
 // The table of functions that the torch adapter calls; see xla_go_dispatch.h.
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "_cgo_export.h"
 
@@ -59,4 +61,26 @@ void xla_go_copy_strided(char* destination, const char* source, int64_t item_siz
       return;
     }
   }
+}
+
+// Asks for large pages where memory is to be written for the first time: in small ones the page
+// faults cost several times the copy. Memory that some page of is in use stays as it is.
+void xla_go_prefer_large_pages(void* memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+  enum { samples = 8 };
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  const uintptr_t start = ((uintptr_t)memory + page - 1) / page * page;
+  const uintptr_t end = ((uintptr_t)memory + size) / page * page;
+  if (end < start + samples * page) {
+    return;
+  }
+  for (int i = 0; i < samples; i++) {
+    unsigned char resident = 1;
+    void* sample = (void*)(start + (end - start - page) / (samples - 1) / page * page * i);
+    if (mincore(sample, page, &resident) != 0 || (resident & 1) != 0) {
+      return;
+    }
+  }
+  madvise((void*)start, end - start, MADV_HUGEPAGE);  // for speed only: it may fail
+#endif
 }

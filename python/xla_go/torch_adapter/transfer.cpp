@@ -6,7 +6,6 @@
 #include <ATen/ops/zero.h>
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
-#include <sys/mman.h>
 
 #include "errors.h"
 #include "runtime.h"
@@ -33,21 +32,6 @@ Wait wait_for(const xla_go_table& table, int64_t token, xla_go_error& error) {
       return Wait::interrupted;
     }
   }
-}
-
-// Memory that nothing was written to yet costs more to write to in small pages than the copy
-// itself.
-void prefer_large_pages(void* memory, size_t size) {
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t page = 4096;
-  constexpr size_t worth = size_t{4} << 20;
-  if (size >= worth) {
-    const uintptr_t start = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
-    const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + size) / page * page;
-    // For speed only: it may fail.
-    (void)madvise(reinterpret_cast<void*>(start), end - start, MADV_HUGEPAGE);
-  }
-#endif
 }
 
 void broadcast_check(const at::Tensor& self, const at::Tensor& source) {
@@ -110,7 +94,6 @@ void read_elements(const at::Tensor& source, void* destination) {
 at::Tensor read_tensor(const at::Tensor& source) {
   at::Tensor host =
       at::empty(source.sizes(), at::TensorOptions(at::kCPU).dtype(source.scalar_type()));
-  prefer_large_pages(host.mutable_data_ptr(), host.nbytes());
   read_elements(source, host.mutable_data_ptr());
   if (source.is_conj()) {
     host._set_conj(true);
