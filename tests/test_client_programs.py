@@ -187,6 +187,32 @@ def test_a_callbacks_exception_is_reported_and_the_next_one_runs(child: Child) -
     assert "ZeroDivisionError" in done.stderr
 
 
+def test_an_interrupt_breaks_a_compile(child: Child) -> None:
+    """The compiler goes on; what it makes is closed, since nobody has asked for it any more."""
+    done = child("""
+    import os, signal, threading, time
+    from xla_go import client
+    body = "".join(f"%y{i + 1} = stablehlo.dot_general %y{i}, %y{i}, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\\n%z{i} = stablehlo.sine %y{i + 1} : tensor<64x64xf32>\\n" for i in range(3000))
+    TEXT = f"module @long {{ func.func public @main(%y0: tensor<64x64xf32>) -> tensor<64x64xf32> {{\\n{body}return %y3000 : tensor<64x64xf32> }} }}"
+    client.devices()
+    started = time.perf_counter()
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        client.compile(TEXT)
+    except KeyboardInterrupt:
+        interrupted = time.perf_counter() - started
+    else:
+        raise AssertionError("compiled before the interrupt")
+    assert client.live() == (0, 0)
+    started = time.perf_counter()
+    program = client.compile(TEXT)
+    whole = time.perf_counter() - started
+    program.close()
+    print(interrupted < 0.2 + whole / 2, client.live())
+    """)
+    assert done.stdout == "True (0, 0)\n"
+
+
 def test_the_interpreter_ends_with_everything_open(child: Child) -> None:
     done = child(f"""
     import numpy as np

@@ -45,13 +45,38 @@ func start(t *testing.T) {
 
 func address(b []byte) int64 { return int64(reflect.ValueOf(b).Pointer()) }
 
-func TestCompileUploadExecuteRead(t *testing.T) {
-	start(t)
-	program := []byte(addOne)
-	computation, err := Compile(address(program), int64(len(program)), `{"format": "mlir", "name": "add_one"}`)
+// compile compiles as Python does.
+func compile(t *testing.T, program []byte, request string) int64 {
+	t.Helper()
+	token, err := CompileBegin(address(program), int64(len(program)), request)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for over := false; !over; {
+		if over, err = ComputationWait(token, 50); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handle, err := ComputationTake(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ComputationTake(token); status.CodeOf(err) != status.FailedPrecondition {
+		t.Errorf("taken twice: %v, want FailedPrecondition", err)
+	}
+	if ended, err := ComputationEnd(token); !ended || err != nil {
+		t.Errorf("ComputationEnd = %v, %v", ended, err)
+	}
+	if ended, _ := ComputationEnd(token); ended {
+		t.Error("ended twice")
+	}
+	return handle
+}
+
+func TestCompileUploadExecuteRead(t *testing.T) {
+	start(t)
+	program := []byte(addOne)
+	computation := compile(t, program, `{"format": "mlir", "name": "add_one"}`)
 	input := make([]byte, 16)
 	for i := range 4 {
 		binary.LittleEndian.PutUint32(input[4*i:], math.Float32bits(float32(i)))

@@ -2,7 +2,6 @@ package bind
 
 import (
 	"encoding/base64"
-	"encoding/json"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/current"
@@ -10,56 +9,6 @@ import (
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
-
-// compileRequest says how a program is compiled.
-type compileRequest struct {
-	// Format is "hlo" (a serialized HloModuleProto) or "mlir" (StableHLO text or bytecode).
-	Format string `json:"format"`
-	Name   string `json:"name"`
-	// Devices are those to run on, none for the default device.
-	Devices []string `json:"devices"`
-	// Sharded makes one partitioned program of all devices, instead of a replica on each.
-	Sharded bool `json:"sharded"`
-	// PropagateToOutputs lets the compiler choose the shardings of results that have none.
-	PropagateToOutputs bool `json:"propagate_to_outputs"`
-	// TupledParameters: the program has one tuple as its parameter.
-	TupledParameters bool `json:"tupled_parameters"`
-}
-
-// Compile compiles a program and gives the computation's handle, to be closed with
-// CloseComputation. The program lies at address with that length and is copied; request is a JSON object
-// (compileRequest). BLOCKING for the compiler's time.
-func Compile(address, length int64, request string) (handle int64, err error) {
-	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	var r compileRequest
-	if err := json.Unmarshal([]byte(request), &r); err != nil {
-		return 0, status.Errorf(status.InvalidArgument, "Compile(): expected a JSON object, got %v", err)
-	}
-	if len(r.Devices) == 0 {
-		r.Devices = []string{c.GetDefaultDevice()}
-	}
-	instance := client.CompileInstance{
-		Name: r.Name, CompilationDevice: r.Devices[0], Devices: r.Devices, IsSharded: r.Sharded,
-		AllowSPMDShardingPropagationToOutput: r.PropagateToOutputs, ParameterIsTupledArguments: r.TupledParameters,
-	}
-	switch program := dispatch.CopyFrom(uintptr(address), int(length)); r.Format {
-	case "hlo":
-		instance.HLO = program
-	case "mlir":
-		instance.MLIR = program
-	default:
-		return 0, status.Errorf(status.InvalidArgument, "Compile(): expected format hlo or mlir, got %q", r.Format)
-	}
-	computations, err := c.Compile([]client.CompileInstance{instance})
-	if err != nil {
-		return 0, err
-	}
-	return dispatch.AddComputation(computations[0]), nil
-}
 
 // ComputationInfo describes a computation as a JSON object: name, devices, parameters and results
 // (shapes in HLO's notation) and output_shardings (base64, null for a program that is not sharded).
@@ -153,22 +102,6 @@ func SerializeComputation(handle int64) (bytes int64, err error) {
 		return 0, err
 	}
 	return byteResults.Add(serialized), nil
-}
-
-// DeserializeComputation loads what SerializeComputation gave and gives the computation's handle.
-// devices are those to run on, one a line, none for those that it was compiled for. BLOCKING for the
-// plugin's time.
-func DeserializeComputation(address, length int64, devices string) (handle int64, err error) {
-	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	computation, err := c.DeserializeComputation(dispatch.CopyFrom(uintptr(address), int(length)), split(devices))
-	if err != nil {
-		return 0, err
-	}
-	return dispatch.AddComputation(computation), nil
 }
 
 // ExecuteReplicated queues a run on all devices of a computation and gives the results' handles with

@@ -163,6 +163,16 @@ def _format(program: bytes) -> Literal["hlo", "mlir"]:
     return "mlir"
 
 
+def _made(token: int) -> Computation:
+    """Waits for a computation that is being made. Where that is broken off it is closed once it has been made."""
+    try:
+        while not _runtime.call("ComputationWait", token, _runtime.WAIT_SLICE_MS):
+            pass
+        return Computation(_runtime.call("ComputationTake", token))
+    finally:
+        _runtime.call("ComputationEnd", token)
+
+
 def compile(
     program: bytes | str,
     format: Literal["hlo", "mlir"] | None = None,
@@ -174,7 +184,7 @@ def compile(
     propagate_to_outputs: bool = False,
     tupled_parameters: bool = False,
 ) -> Computation:
-    """Compiles a program. BLOCKING for the compiler's time.
+    """Compiles a program. BLOCKING for the compiler's time; Ctrl-C breaks the wait, and the compiler ends by itself.
 
     program: StableHLO as text (what `jax.jit(f).lower(x).as_text()` gives) or bytecode ("mlir"), or a serialized
         HloModuleProto ("hlo"). The format is told from the program where it is not given.
@@ -197,7 +207,7 @@ def compile(
         "format": format or _format(raw), "name": name, "devices": [device] if device else list(devices), "sharded": sharded,
         "propagate_to_outputs": propagate_to_outputs, "tupled_parameters": tupled_parameters,
     }  # fmt: skip
-    return Computation(_runtime.call("Compile", _address(raw), len(raw), json.dumps(request)))
+    return _made(_runtime.call("CompileBegin", _address(raw), len(raw), json.dumps(request)))
 
 
 def deserialize(serialized: bytes, devices: Sequence[str] = ()) -> Computation:
@@ -210,7 +220,7 @@ def deserialize(serialized: bytes, devices: Sequence[str] = ()) -> Computation:
     raw = bytes(serialized)
     if not raw:
         raise ValueError("deserialize(): expected a serialized computation, got no bytes")
-    return Computation(_runtime.call("DeserializeComputation", _address(raw), len(raw), "\n".join(devices)))
+    return _made(_runtime.call("DeserializeBegin", _address(raw), len(raw), "\n".join(devices)))
 
 
 def environment_hash() -> bytes:
