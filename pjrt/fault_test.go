@@ -177,6 +177,27 @@ func TestFailedOutcomes(t *testing.T) {
 	}
 }
 
+// A call that takes its time changes nothing but the time.
+func TestSlowCalls(t *testing.T) {
+	p := loadTestPlugin(t)
+	before := pluginHolds(t, p)
+	for _, entry := range entryNames() {
+		s := scenario{t: t, plugin: p, patience: 10 * time.Second}
+		begin := time.Now()
+		s.run(map[string]any{"slow:" + entry: 3})
+		if took := time.Since(begin); took < 3*time.Millisecond && unused[entry] == "" {
+			t.Errorf("%s takes its time, and all of it took %v", entry, took)
+		}
+		if len(s.failures) != 0 {
+			t.Errorf("%s takes its time: %v", entry, s.failures)
+		}
+		nothingAlive(t, entry+" takes its time")
+	}
+	if after := pluginHolds(t, p); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the plugin holds %v, before %v", after, before)
+	}
+}
+
 // Work that comes late is waited for; work that never ends costs those who wait for it their
 // patience, in words, and nothing else.
 func TestLateAndNever(t *testing.T) {

@@ -60,6 +60,7 @@ ENTRY(Client_Create) {
       return fail(3, "an option that the test plugin does not have: %.*s", (int)v->name_size, v->name);
   }
   if (options.devices < 1 || options.devices > MAX_DEVICES) return fail(3, "%d devices", (int)options.devices);
+  take_time(FN_Client_Create);
   if (options.fail[FN_Client_Create] != 0) return asked((int)options.fail[FN_Client_Create]);
   if (options.ranks > 0) {
     PJRT_Error *error = exchange(a);

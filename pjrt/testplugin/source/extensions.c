@@ -2,8 +2,9 @@
 #include "testplugin.h"
 
 #define CODE(function) ((int)options.fail[ENTRY_OF_EXTENSION(function)])
-// Fails where the test asked for it.
+// Takes its time and fails where the test asked for it.
 #define ASKED(function) \
+  take_time(ENTRY_OF_EXTENSION(function)); \
   if (CODE(function) != 0) return asked(CODE(function))
 
 // ---- layouts ----
@@ -327,6 +328,7 @@ static void tell_sent(int code, void *argument) {
 // Gives nothing: all that can be wrong goes to on_done.
 static void cross_copy(PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args *a) {
   PJRT_Buffer *b = a->buffer;
+  take_time(ENTRY_OF_EXTENSION(PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice));
   PJRT_Error *error = asked(CODE(PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice));
   int64_t key = key_of(*a->serialized_descriptor, *a->serialized_descriptor_size);
   a->descriptor_destructor(a->serialized_descriptor, a->serialized_descriptor_size);
@@ -353,7 +355,7 @@ static PLUGIN_Profiler_Error *profiler_failure(int code) {
   e->code = code;
   return e;
 }
-#define PROFILER_ASKED(position) profiler_failure((int)options.fail[ENTRY_OF_PROFILER(position)])
+#define PROFILER_ASKED(position) (take_time(ENTRY_OF_PROFILER(position)), profiler_failure((int)options.fail[ENTRY_OF_PROFILER(position)]))
 static void profiler_error_destroy(PLUGIN_Profiler_Error_Destroy_Args *a) { unmake(LIVE_ERRORS, a->error); }
 static void profiler_error_message(PLUGIN_Profiler_Error_Message_Args *a) {
   a->message = "the test asked the profiler for a failure";

@@ -12,6 +12,7 @@
 //   timeout_ms      how long one waits for another (10000)
 //   fail:ENTRY      status code with which a function fails, for example "fail:Buffer_ToHostBuffer"
 //   outcome:ENTRY   status code with which the work that a function starts fails
+//   slow:ENTRY      milliseconds that the call takes
 //   late:ENTRY      milliseconds that this work takes
 //   never:ENTRY     1: this work does not end before the client is destroyed; it is cancelled then
 //   crash:ENTRY     1: the call of a function of the table ends the process
@@ -27,6 +28,7 @@
 // destroys something does it and fails afterwards. Options hold from the making of a client to that
 // of the next.
 #include <stdarg.h>
+#include <time.h>
 
 #include "testplugin.h"
 
@@ -54,6 +56,12 @@ PJRT_Error *fail(int code, const char *format, ...) {
 }
 
 PJRT_Error *asked(int code) { return code == 0 ? NULL : fail(code, "the test asked for a failure"); }
+
+void take_time(int entry) {
+  struct timespec left = {options.slow_ms[entry] / 1000, options.slow_ms[entry] % 1000 * 1000000};
+  while ((left.tv_sec != 0 || left.tv_nsec != 0) && nanosleep(&left, &left) != 0) {
+  }  // Go interrupts threads by signals
+}
 
 void reset_options(void) { options = (settings){.devices = 1, .timeout_ms = 10000}; }
 
@@ -95,6 +103,7 @@ bool set_option(const char *name, size_t size, int64_t number, const char *text,
   size_t kind = (size_t)(colon - name);
   if (is(name, kind, "fail")) return options.fail[e] = number, true;
   if (is(name, kind, "outcome")) return options.outcome[e] = number, true;
+  if (is(name, kind, "slow")) return options.slow_ms[e] = number, true;
   if (is(name, kind, "late")) return options.late_ms[e] = number, true;
   if (is(name, kind, "crash")) return options.crash[e] = number != 0, true;
   if (is(name, kind, "never")) return options.never[e] = number != 0, true;

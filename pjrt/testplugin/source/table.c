@@ -77,6 +77,7 @@ static bool acts_first(int function, const char *name) {
 
 static PJRT_Error *guarded(int function, const char *name, void *args) {
   int code = (int)options.fail[function];
+  take_time(function);
   if (options.crash[function]) {
     fprintf(stderr, "the test asked for a crash in %s\n", name);
     abort();

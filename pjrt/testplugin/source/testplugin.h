@@ -24,6 +24,7 @@ typedef struct {
   int64_t fail[ENTRIES];      // status code with which the call fails
   int64_t outcome[ENTRIES];   // status code with which the work that it starts fails
   int64_t late_ms[ENTRIES];   // how long that work takes, beside delay_ms
+  int64_t slow_ms[ENTRIES];   // how long the call itself takes
   bool never[ENTRIES];        // that work does not end before its client does
   bool crash[ENTRIES];        // the call ends the process
 } settings;
@@ -38,6 +39,9 @@ PJRT_Error *fail(int code, const char *format, ...) __attribute__((format(printf
 // The failure that the test asked for, NULL for code 0.
 PJRT_Error *asked(int code);
 struct PJRT_Error { int code; char message[200]; };
+
+// Takes the time that the test asked for.
+void take_time(int entry);
 
 // Objects alive, by sort.
 enum { LIVE_ERRORS, LIVE_EVENTS, LIVE_BUFFERS, LIVE_EXECUTABLES, LIVE_OTHERS, LIVE_SORTS };
