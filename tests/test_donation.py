@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 
+import pytest
 import torch
 
 import xla_go
@@ -157,3 +159,36 @@ def test_a_pending_graph_that_nobody_wants_is_freed_at_once() -> None:
     torch.zeros(1, device="xla").add_(1)
     xla_go.sync(wait=True)
     assert debug.live_counts()["buffers"] <= before
+
+
+MANY = """
+    import json, torch, xla_go
+    pointer = xla_go._adapter.load().buffer_pointer
+    for count in json.loads({counts!r}):
+        tensors = [torch.full((3,), float(i)).to("xla") for i in range(count)]
+        addresses = []
+        for step in range(3):
+            for tensor in tensors:
+                tensor.add_(1)
+            xla_go.sync()
+            xla_go.runtime.wait_device_ops()
+            addresses.append([pointer(tensor.untyped_storage()._cdata) for tensor in tensors])
+            assert all(addresses[-1])
+        aliased = xla_go.metrics.metric_data("InputOutputAliasCount")[2][-1][1]
+        right = all(tensor.tolist() == [i + 3.0] * 3 for i, tensor in enumerate(tensors))
+        print(json.dumps([count, right, aliased, addresses[0] == addresses[-1]]))
+"""
+
+
+def many_parameters(child, counts: list[int], **environment: str) -> None:  # type: ignore[no-untyped-def]
+    done = child(MANY.format(counts=str(counts)), env={"PJRT_DEVICE": "CPU", "XLA_GO_NODE_LIMIT": "0", **environment}, timeout=1800)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [[count, True, count, True] for count in counts]
+
+
+def test_parameters_in_a_tuple_are_donated(child) -> None:  # type: ignore[no-untyped-def]
+    many_parameters(child, [19, 20, 60], XLA_PARAMETER_WRAPPING_THREADSHOLD="20")
+
+
+@pytest.mark.slow
+def test_thousands_of_parameters_are_donated(child) -> None:  # type: ignore[no-untyped-def]
+    many_parameters(child, [3199, 3200, 10000])

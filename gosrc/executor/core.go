@@ -33,6 +33,9 @@ type Core struct {
 	eager       atomic.Bool
 	strict      atomic.Int32 // how often strict mode was entered and not left
 
+	keyScratch   []byte     // of the last cut, under Mu
+	valueScratch []*ir.Node // of the last cut, under Mu
+
 	released     releaseList
 	releasesLeft atomic.Bool // released has nodes
 }
@@ -114,6 +117,7 @@ type Device struct {
 
 	// Under Core.Mu.
 	head, tail    *Root // roots with a pending value, oldest first
+	pendingRoots  int
 	madeSinceCut  int64
 	deferredError error // see TakeDeferredError
 
@@ -206,6 +210,7 @@ func (r *Root) setPending(pending bool) {
 	r.pending = pending
 	d := r.device
 	if pending {
+		d.pendingRoots++
 		r.previous, r.next = d.tail, nil
 		if d.tail != nil {
 			d.tail.next = r
@@ -215,6 +220,7 @@ func (r *Root) setPending(pending bool) {
 		d.tail = r
 		return
 	}
+	d.pendingRoots--
 	if r.previous != nil {
 		r.previous.next = r.next
 	} else {

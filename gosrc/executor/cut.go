@@ -3,6 +3,7 @@ package executor
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"xla_go/gosrc/dtype"
@@ -70,12 +71,13 @@ func (d *Device) cut() (*Step, error) {
 	}
 	defer cutTime.Since(time.Now())
 	core := d.core
-	s := &step{device: d, fence: make(chan struct{}), settled: make(chan struct{})}
-	var values []*ir.Node
+	s := &step{device: d, fence: make(chan struct{}), settled: make(chan struct{}), roots: make([]*Root, 0, d.pendingRoots)}
+	values := core.valueScratch[:0]
 	for r := d.head; r != nil; r = r.next {
 		s.roots = append(s.roots, r)
 		values = append(values, r.value)
 	}
+	core.valueScratch = values
 	order := core.Graph.Walk(values)
 	graphSize.Observe(float64(len(order)))
 	allowed := d.collect(order, s)
@@ -109,7 +111,8 @@ func (d *Device) cut() (*Step, error) {
 // all that follow.
 func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donation) (e *executable, varied []bool, err error) {
 	signature := ir.Signature{Outputs: values}
-	key := ir.AppendKey(nil, order, signature)
+	key := ir.AppendKey(c.keyScratch[:0], order, signature)
+	c.keyScratch = key // whoever keeps it makes a copy
 	if e = c.cache.find(key, allowed); e != nil && !isFailed(e) {
 		countCached.Add(1)
 		return e, nil, nil
@@ -128,6 +131,7 @@ func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donatio
 	if c.strict.Load() > 0 {
 		return nil, nil, c.refuseCompile(key)
 	}
+	key = slices.Clone(key)
 	if !f.differs(offsets) {
 		return c.start(key, allowed, d, reason), nil, nil
 	}
@@ -222,7 +226,7 @@ func appendScalar(pack []byte, n *ir.Node) []byte {
 // installPlaceholders replaces the pending values by promises of the step's outputs.
 func (d *Device) installPlaceholders(s *step) {
 	graph := &d.core.Graph
-	s.lastGood = make([]*ir.Node, len(s.roots))
+	s.lastGood, s.outputs = make([]*ir.Node, len(s.roots)), make([]*ir.Buffer, 0, len(s.roots))
 	for i, r := range s.roots {
 		promise := ir.NewPromise(s.fence, s.settled)
 		promise.Retain() // the leaf's reference and the step's
