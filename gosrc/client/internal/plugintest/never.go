@@ -18,8 +18,8 @@ import (
 
 // Variables of the child: the function whose work never ends, and the plugin.
 const (
-	neverVariable  = "XLA_GO_TEST_NEVER"
-	pluginVariable = "XLA_GO_TEST_NEVER_PLUGIN"
+	neverVariable  = "TESTPLUGIN_NEVER"
+	pluginVariable = "TESTPLUGIN_NEVER_PATH"
 )
 
 const allChecked = "all checked"
