@@ -7,6 +7,8 @@ BUILD  := $(CURDIR)/.venv-build
 TEST   := $(CURDIR)/.venv
 OLDEST := $(CURDIR)/.venv-oldest
 PEERS  := $(CURDIR)/.peers
+# Plugins of other makers, in a directory that no environment knows of.
+PLUGINS := $(CURDIR)/.plugins
 OLDEST_TORCH := torch==2.9.*
 
 STAMPS := build/stamps
@@ -22,8 +24,12 @@ ADAPTER        := $(ADAPTER_FILES) $(wildcard gosrc/dispatch/*.h) python/xla_go/
 # The plugin that the Go tests run on.
 export XLA_GO_TEST_PLUGIN ?= $(shell ls $(BUILD)/lib/python3*/site-packages/fastatomstruct_xla_cpu/libpjrt_cpu.so 2>/dev/null)
 
+# Those that more tests run on, with colons between them.
+OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so)
+export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
+
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full test-memory lint bench gen gen-check gen-abi peers clean
+.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +49,11 @@ $(STAMPS)/test-venv: tests/requirements-test.txt
 $(STAMPS)/oldest-venv: tests/requirements-test.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python $(PIP) install "$(OLDEST_TORCH)" numpy fastatomstruct-xla-cpu -r $<
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/plugins: tests/requirements-plugins.txt $(STAMPS)/build-venv
+	rm -rf $(PLUGINS)
+	$(BUILD)/bin/python $(PIP) install --no-deps --target $(PLUGINS) -r $<
 	@mkdir -p $(@D) && touch $@
 
 venv: $(STAMPS)/build-venv $(STAMPS)/test-venv ## make the environments for building and testing (downloads torch once)
@@ -108,7 +119,7 @@ demo: $(STAMPS)/test-installed ## install the wheel and train a small convolutio
 
 test: test-go test-python ## Go tests with the race detector, then pytest against the installed wheel
 
-test-go: $(STAMPS)/build-venv ## go vet and go test -race
+test-go: $(STAMPS)/build-venv $(STAMPS)/plugins ## go vet and go test -race
 	go vet ./...
 	go test -race ./...
 
@@ -117,14 +128,22 @@ define run_pytest
 mkdir -p build/pytest && cd build/pytest && $(1)/bin/python -m pytest -n 2 --dist worksteal --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml $(CURDIR)/tests $(2) $(PYTEST)
 endef
 
-test-python: $(STAMPS)/test-installed ## pytest against the installed wheel with the newest torch; PYTEST=... adds arguments
+test-python: $(STAMPS)/test-installed $(STAMPS)/plugins ## pytest against the installed wheel with the newest torch; PYTEST=... adds arguments
 	$(call run_pytest,$(TEST),-m "not slow")
 
-test-oldest: $(STAMPS)/oldest-installed ## the same pytest with the oldest supported torch
+test-oldest: $(STAMPS)/oldest-installed $(STAMPS)/plugins ## the same pytest with the oldest supported torch
 	$(call run_pytest,$(OLDEST),-m "not slow")
 
 test-full: test-go $(STAMPS)/test-installed ## everything, slow tests included
 	$(call run_pytest,$(TEST),)
+
+# The plugin that fails on demand, as testplugin.go builds it.
+build/testplugin.so: $(wildcard pjrt/testplugin/source/*) pjrt/pjrt_abi.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -g -shared -fPIC -pthread -Wall -Werror -Wno-unused-function -fvisibility=hidden -Ipjrt -Ipjrt/testplugin/source -o $@ $(wildcard pjrt/testplugin/source/*.c)
+
+conform: $(STAMPS)/test-installed $(STAMPS)/plugins build/testplugin.so ## the table of the conformance suite: both clients over four plugins; CONFORM=... adds arguments
+	mkdir -p build/conform && cd build/conform && $(TEST)/bin/python -m xla_go conform $(foreach plugin,$(XLA_GO_TEST_PLUGIN) $(OTHER_PLUGINS) $(CURDIR)/build/testplugin.so,--plugin $(plugin)) --json conform.json $(CONFORM)
 
 test-memory: $(STAMPS)/build-venv ## the PJRT layer with the address sanitizer, and with all of cgo's checks
 	go test -asan ./pjrt/...
@@ -163,4 +182,4 @@ gen-abi: ## write the layout of a PJRT header for the tests: make gen-abi HEADER
 	sh pjrt/testdata/gen_abi.sh "$(HEADER)"
 
 clean: ## remove what was built; environments stay (rm -rf .venv* removes them)
-	rm -rf build/lib* build/bdist* build/_native build/native build/prebuilt build/develop build/pytest dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed
+	rm -rf build/lib* build/bdist* build/_native build/native build/prebuilt build/develop build/pytest build/conform build/testplugin.so dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed

@@ -40,7 +40,9 @@ from xla_go import client, compat, coordinator, debug, errors, metrics, profiler
 from xla_go._bucket import pad_to_bucket  # noqa: E402
 from xla_go._compiles import strict  # noqa: E402
 from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
-from xla_go._torch_dlpack import from_dlpack  # noqa: E402
+
+if not _is_command_line():
+    from xla_go._torch_dlpack import from_dlpack
 
 __all__ = [
     "client",
