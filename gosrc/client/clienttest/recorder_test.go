@@ -39,7 +39,7 @@ func TestOutcomes(t *testing.T) {
 		{"an error", Fail, []string{"recorder_test.go:39: broken"}, func(t *T) { _ = must[int](t)(0, errors.New("broken")) }},
 		{"panic", Fail, []string{"panic: oops", "recorder_test.go"}, func(*T) { panic("oops") }},
 		{"a finding of a cleanup", Fail, []string{"late"}, func(t *T) { t.Cleanup(func() { t.Error("late") }) }},
-		{"findings of many", Fail, []string{"again\n"}, func(t *T) {
+		{"findings of many", Fail, []string{"again (8 times)"}, func(t *T) {
 			var group sync.WaitGroup
 			for range 8 {
 				group.Go(func() { t.Error("again") })

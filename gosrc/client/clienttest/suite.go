@@ -4,6 +4,7 @@ package clienttest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -68,7 +69,22 @@ func run(t *T, c client.Client, k client.Computation, arguments ...client.Data) 
 	return must[[]client.Data](t)(c.ExecuteComputation(k, arguments, c.GetDefaultDevice(), client.ExecuteOptions{ExplodeTuple: true}))
 }
 
-func join(findings []string) string { return strings.Join(findings, "\n") }
+// join gives findings one a line, each with how often it came.
+func join(findings []string) string {
+	var lines []string
+	times := map[string]int{}
+	for _, f := range findings {
+		if times[f]++; times[f] == 1 {
+			lines = append(lines, f)
+		}
+	}
+	for i, f := range lines {
+		if n := times[f]; n > 1 {
+			lines[i] = fmt.Sprintf("%s (%d times)", f, n)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
 
 func closeAll(list ...client.Data) {
 	for _, d := range list {
