@@ -41,6 +41,24 @@ def test_memory_of_values() -> None:
         xla_go.runtime.memory_info(99)
 
 
+def test_values_that_tensors_hold() -> None:
+    known = {one["storage"] for one in xla_go.debug.live_buffers()}
+    x = torch.ones(5, 7).to("xla")
+    y = x[1:].t()
+    z = x + 1
+
+    def new() -> list[dict]:
+        return [one for one in xla_go.debug.live_buffers() if one["storage"] not in known]
+
+    assert [(one["shape"], one["bytes"], one["device"]) for one in new()] == [("f32[5,7]", 140, 0)]
+    used()
+    assert [(one["shape"], one["ready"]) for one in new()] == [("f32[5,7]", True)] * 2
+    del x
+    assert len(new()) == 2  # y looks at it
+    del y, z
+    assert new() == []
+
+
 TRAINING = """
     import json, torch, xla_go
     from torch import nn

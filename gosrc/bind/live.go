@@ -24,3 +24,26 @@ func LiveCounts() string {
 	}
 	return string(text)
 }
+
+// LiveBuffers gives the values in device memory that storages hold, as a JSON list of objects: storage, device, shape (in
+// HLO's notation), bytes, ready. Not blocking.
+func LiveBuffers() (text string, err error) {
+	defer guard(&err)
+	list := []map[string]any{}
+	space := dispatch.Space()
+	if space == nil {
+		return encode(list)
+	}
+	client := space.Core.Client()
+	space.Core.Mu.Lock()
+	defer space.Core.Mu.Unlock()
+	for _, held := range space.HeldValues() {
+		s := ir.ShapeOf(held.Value)
+		data, failure, scheduled := held.Value.Buffer.Scheduled()
+		list = append(list, map[string]any{
+			"storage": held.Storage, "device": held.Device, "shape": s.String(), "bytes": s.ByteSize(),
+			"ready": scheduled && failure == nil && client.IsReady(data),
+		})
+	}
+	return encode(list)
+}

@@ -95,6 +95,24 @@ func (s *Space) Drop(id int64) {
 	s.live--
 }
 
+// Held is a value in device memory that a storage holds.
+type Held struct {
+	Storage int64
+	Device  int
+	Value   *ir.Node
+}
+
+// HeldValues gives the values in device memory, or on their way there, that storages hold, in the order of storages.
+func (s *Space) HeldValues() []Held {
+	var held []Held
+	for id, storage := range s.storages {
+		if storage != nil && storage.Value() != nil && storage.Value().IsLeaf() {
+			held = append(held, Held{int64(id), storage.Device().Index, storage.Value()})
+		}
+	}
+	return held
+}
+
 // Read gives the value of a view as an IR node, row-major and dense. A view of the whole storage
 // in its own shape costs nothing.
 func (s *Space) Read(v *ops.View) *ir.Node {

@@ -8,7 +8,7 @@ from typing import Any
 from xla_go import _runtime
 from xla_go._graph import Graph, graph
 
-__all__ = ["Graph", "compiles", "graph", "live_counts"]
+__all__ = ["Graph", "compiles", "graph", "live_buffers", "live_counts"]
 
 
 def live_counts() -> dict[str, int]:
@@ -20,6 +20,14 @@ def live_counts() -> dict[str, int]:
     if not _runtime.started():
         return {"buffers": 0, "nodes": 0, "reads": 0, "storages": 0}
     return json.loads(_runtime.call("LiveCounts"))
+
+
+def live_buffers() -> list[dict[str, Any]]:
+    """The values in device memory that tensors hold: storage (torch's views share one), device, shape, bytes, ready.
+
+    What a pending graph alone still needs is not among them. Not blocking.
+    """
+    return json.loads(_runtime.call("LiveBuffers")) if _runtime.started() else []
 
 
 def compiles() -> list[dict[str, Any]]:
