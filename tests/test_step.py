@@ -98,3 +98,20 @@ def test_waiting_for_the_device_waits_for_queued_steps_too() -> None:
     with xla_go.strict():
         x.cpu()
     assert xla_go.debug.live_counts()["reads"] == 0
+
+
+@pytest.mark.parametrize("cut", ["0", "1"])
+def test_a_backward_ends_the_graph_where_that_is_asked_for(cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_GO_CUT_AFTER_BACKWARD", cut)
+    x = torch.ones(63, requires_grad=True)
+    y = x.detach().to("xla").requires_grad_()
+    for t in (x, y):
+        for _ in range(3):
+            (t * t).sum().backward()
+    if cut == "1":
+        with xla_go.strict():  # it has been queued already
+            y.grad.cpu()
+    else:
+        with xla_go.strict(), pytest.raises(xla_go.errors.FailedPreconditionError):
+            y.grad.cpu()
+    assert torch.equal(y.grad.cpu(), x.grad)

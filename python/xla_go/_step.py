@@ -56,6 +56,22 @@ def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None
                 adapter.cancel(token)
 
 
+def cut_after_backward(tensors: Any) -> None:
+    """Ends the graph after a backward of tensors on the device, where XLA_GO_CUT_AFTER_BACKWARD asks for it.
+
+    Forward and backward are then one program and the optimizer's step another: less is compiled at once, gradients are
+    there before the step, and accumulating them over many batches does not grow one graph.
+    """
+    if os.environ.get("XLA_GO_CUT_AFTER_BACKWARD", "0").lower() not in ("1", "true", "yes", "on"):
+        return
+    for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
+        if getattr(getattr(tensor, "device", None), "type", "") == "xla":
+            adapter = _adapter.load()
+            if token := adapter.sync(tensor.device.index or 0):
+                adapter.cancel(token)
+            return
+
+
 _eager = False
 
 

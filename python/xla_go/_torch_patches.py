@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import warn_if_has_hooks
 
-from xla_go import _adapter
+from xla_go import _adapter, _step
 
 DEVICE_TYPE = "xla"
 FOREIGN_MODULES = ("torch_xla", "_XLAC")
@@ -287,7 +287,7 @@ def _holds_xla(tensors: Any) -> bool:
 
 
 def patch_backward() -> None:
-    """A backward of xla tensors runs on its caller, also where it is the thread's first device call.
+    """A backward of xla tensors runs on its caller, also where it is the thread's first device call; its end may end the graph.
 
     Every kernel of the adapter sees to that for its thread; a backward with an explicit gradient
     can be the first call of all.
@@ -297,9 +297,12 @@ def patch_backward() -> None:
     def on_caller(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if _holds_xla(tensors):
-                set_multithreading(False)
-            return original(tensors, *args, **kwargs)
+            if not _holds_xla(tensors):
+                return original(tensors, *args, **kwargs)
+            set_multithreading(False)
+            result = original(tensors, *args, **kwargs)
+            _step.cut_after_backward(tensors)
+            return result
 
         return run
 
