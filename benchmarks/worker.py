@@ -99,6 +99,20 @@ def read_item(device: Device) -> float:
     return best / 1000 * 1e6
 
 
+def small_round_trip(device: Device) -> float:
+    """Microseconds per (x + 1).cpu() of a small tensor that is on the device."""
+    x = torch.ones(4).to(device.name)
+    device.wait()
+    (x + 1).cpu()
+    best = float("inf")
+    for _ in range(10):
+        started = time.perf_counter()
+        for _ in range(200):
+            (x + 1).cpu()
+        best = min(best, time.perf_counter() - started)
+    return best / 200 * 1e6
+
+
 WORKLOADS: dict[str, Callable[[Device], float]] = {
     "add 64x64 no grad": lambda d: trace_add(d, False, 64),
     "add 64x64 grad": lambda d: trace_add(d, True, 64),
@@ -106,6 +120,7 @@ WORKLOADS: dict[str, Callable[[Device], float]] = {
     "add 1x1 grad": lambda d: trace_add(d, True, 1),
     "MLP SGD step": mlp_step,
     "item() of a ready value": read_item,
+    "(x + 1).cpu() of 4 elements": small_round_trip,
 }
 
 
