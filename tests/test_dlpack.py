@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -478,3 +479,35 @@ def test_both_ways_over_the_other_client(child: Child) -> None:
     """,
         env={"XLA_USE_IFRT": "1"},
     )
+
+
+def test_jax_arrays_both_ways(child: Child) -> None:
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("JAX is not installed in this environment")
+    child("""
+    import gc
+    import numpy as np, torch
+    import jax, jax.numpy as jnp
+    import xla_go
+    from xla_go import _runtime, client
+    array = jnp.arange(64.0).reshape(8, 8)
+    data = client.from_dlpack(array)
+    assert data.pointer() == array.unsafe_buffer_pointer()
+    del array
+    gc.collect()
+    assert data.numpy().sum() == 2016
+    back = jnp.from_dlpack(data)
+    assert back.unsafe_buffer_pointer() == data.pointer() and back.sum() == 2016
+    assert client.from_dlpack(jnp.ones(4, jnp.bfloat16)).element == "bf16"
+    assert xla_go.from_dlpack(jnp.ones((4, 4))).sum().item() == 16
+    assert jnp.from_dlpack(torch.ones(3, device="xla")).tolist() == [1, 1, 1]
+    # A donation by JAX leaves lent memory as it is.
+    lent = client.upload(np.ones(256, np.float32))
+    doubled = jax.jit(lambda x: x * 2, donate_argnums=0)(jnp.from_dlpack(lent))
+    assert doubled.sum() == 512 and lent.numpy().sum() == 256
+    del data, back, lent, doubled
+    gc.collect()
+    xla_go.sync(wait=True)
+    gc.collect()
+    assert client.live() == (0, 0) and _runtime.call("LiveReferences") == 0
+    """)
