@@ -5,15 +5,17 @@ package pjrt
 #include "pack.h"
 
 // A source or destination outside of Go comes by address.
-static void copy_run(void *dst, uintptr_t address, const void *src, size_t size) {
-  memcpy(dst, src != NULL ? src : (const void *)address, size);
+static void copy_run(void *dst, uintptr_t address, const void *src, size_t size, bool large) {
+  if (src == NULL) src = (const void *)address;
+  if (large) xg_copy_large(dst, src, size);
+  else memcpy(dst, src, size);
 }
 
 static void pack(char *dst, uintptr_t address, const char *src, bool transposed, bool large, size_t run,
                  size_t rank, const int64_t *dims, const int64_t *from, const int64_t *to) {
   if (src == NULL) src = (const char *)address;
   if (transposed) xg_pack_transposed(dst, src, run, rank, dims, from, to, large);
-  else xg_pack(dst, src, run, rank, dims, from, to);
+  else xg_pack(dst, src, run, rank, dims, from, to, large);
 }
 */
 import "C"
@@ -45,6 +47,8 @@ const (
 	// copyAlone is the size up to which a copy stays on the caller's thread: waking another costs about as
 	// much as copying this.
 	copyAlone = 4 << 20
+	// copyPastCaches is the size from which a copy would only drive everything else out of the caches.
+	copyPastCaches = 64 << 20
 	// copyThreads bounds the threads of one copy: a few of them use up a machine's memory bandwidth.
 	copyThreads = 4
 	// copyPieces is how many pieces each of them gets, so that a slow one does not hold up the rest.
@@ -66,6 +70,13 @@ func Uncleared(n int64) []byte {
 // ReadAddress copies len(dst) bytes of memory that the CPU can read, on several threads where they are many.
 func ReadAddress(address uintptr, dst []byte) {
 	copyDense(dst, host{address: address})
+}
+
+// CopyAlone is ReadAddress by one memcpy on this thread, for measuring.
+func CopyAlone(dst []byte, address uintptr) {
+	if len(dst) > 0 {
+		C.copy_run(unsafe.Pointer(&dst[0]), C.uintptr_t(address), nil, C.size_t(len(dst)), false)
+	}
 }
 
 // Copy copies a host array, strided or not, into dst, dense and row-major and of exactly its size, on several
@@ -136,7 +147,7 @@ func copyDense(dst []byte, src host) {
 	const page = 4096 // pieces begin where pages do
 	inPieces(int64(len(dst)), int64(len(dst)), page, func(start, end int64) {
 		address, pointer := src.at(start)
-		C.copy_run(unsafe.Pointer(&dst[start]), address, pointer, C.size_t(end-start))
+		C.copy_run(unsafe.Pointer(&dst[start]), address, pointer, C.size_t(end-start), C.bool(len(dst) >= copyPastCaches))
 	})
 }
 
@@ -210,9 +221,18 @@ func (p *packing) copy(dst []byte, src host) {
 		dims := slices.Clone(p.dims)
 		dims[along] = end - start
 		address, pointer := src.at(start * p.from[along])
-		C.pack((*C.char)(unsafe.Pointer(&dst[start*p.to[along]])), address, (*C.char)(pointer), C.bool(p.transposed), C.bool(len(dst) > copyAlone), C.size_t(p.run), C.size_t(len(dims)),
+		C.pack((*C.char)(unsafe.Pointer(&dst[start*p.to[along]])), address, (*C.char)(pointer), C.bool(p.transposed), C.bool(len(dst) >= p.pastCaches()), C.size_t(p.run), C.size_t(len(dims)),
 			(*C.int64_t)(unsafe.Pointer(&dims[0])), (*C.int64_t)(unsafe.Pointer(&p.from[0])), (*C.int64_t)(unsafe.Pointer(&p.to[0])))
 	})
+}
+
+// pastCaches is the size from which a copy goes past the caches. One by tiles gains by it early: without, each line
+// that it writes to would be read first.
+func (p *packing) pastCaches() int {
+	if p.transposed {
+		return copyAlone
+	}
+	return copyPastCaches
 }
 
 // inPieces calls do for pieces of n, on several goroutines where the whole is of many bytes. Pieces begin at

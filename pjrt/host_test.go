@@ -102,15 +102,37 @@ func TestCopyBackwards(t *testing.T) {
 
 // Every byte of a large copy arrives, whatever the number of pieces and the alignment.
 func TestCopyOnSeveralThreads(t *testing.T) {
-	source := make([]byte, 3*copyAlone+4097)
-	for i := range source {
-		source[i] = byte(i ^ i>>8 ^ i>>16)
+	for _, size := range []int{3*copyAlone + 4097, copyPastCaches + 4097} {
+		source := make([]byte, size)
+		for i := range source {
+			source[i] = byte(i ^ i>>8 ^ i>>16)
+		}
+		whole := Uncleared(int64(size))
+		for _, cut := range []int{0, 1, 4095} {
+			from, to := source[cut:], whole[cut/2:][:size-cut]
+			if err := Copy(to, Host{Bytes: from, Dtype: dtype.U8, Dims: []int64{int64(len(from))}}); err != nil || !bytes.Equal(to, from) {
+				t.Errorf("a copy of %d bytes from byte %d on differs (%v)", size, cut, err)
+			}
+		}
 	}
-	for _, cut := range []int{0, 1, 4097} {
-		from := source[cut:]
-		got := Uncleared(int64(len(from)))
-		if err := Copy(got, Host{Bytes: from, Dtype: dtype.U8, Dims: []int64{int64(len(from))}}); err != nil || !bytes.Equal(got, from) {
-			t.Errorf("a copy from byte %d on differs (%v)", cut, err)
+}
+
+// Rows of a large array, of lengths that fill pages, lines or nothing.
+func TestCopyOfManyRows(t *testing.T) {
+	for _, run := range []int64{500, 1003, 4*4096 + 65, 5 << 14} {
+		rows := int64(copyPastCaches)/run + 2
+		source := make([]byte, rows*(run+7))
+		for i := range source {
+			source[i] = byte(i ^ i>>8 ^ i>>16)
+		}
+		dst := Uncleared(rows * run)
+		if err := Copy(dst, Host{Bytes: source, Dtype: dtype.U8, Dims: []int64{rows, run}, ByteStrides: []int64{run + 7, 1}}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows {
+			if !bytes.Equal(dst[i*run:][:run], source[i*(run+7):][:run]) {
+				t.Fatalf("rows of %d bytes: row %d differs", run, i)
+			}
 		}
 	}
 }

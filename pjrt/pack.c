@@ -5,13 +5,46 @@
 #include <emmintrin.h>
 #endif
 
+#ifdef __SSE2__
+enum { LINE = 64, PAGE = 4096, PAGES = 4 };
+
+// Writes a line of the cache past it: it need not be read first, and what else is in the cache stays.
+static inline void stream_line(char *dst, const char *src) {
+  const __m128i a = _mm_loadu_si128((const __m128i *)src), b = _mm_loadu_si128((const __m128i *)(src + 16));
+  const __m128i c = _mm_loadu_si128((const __m128i *)(src + 32)), d = _mm_loadu_si128((const __m128i *)(src + 48));
+  _mm_stream_si128((__m128i *)dst, a);
+  _mm_stream_si128((__m128i *)(dst + 16), b);
+  _mm_stream_si128((__m128i *)(dst + 32), c);
+  _mm_stream_si128((__m128i *)(dst + 48), d);
+}
+#endif
+
+void xg_copy_large(char *dst, const char *src, size_t size) {
+#ifdef __SSE2__
+  const size_t head = (LINE - (uintptr_t)dst % LINE) % LINE;
+  if (head + LINE <= size) {
+    memcpy(dst, src, head);
+    dst += head, src += head, size -= head;
+    // Several pages at once keep more of the memory's channels busy.
+    for (; size >= PAGES * PAGE; dst += PAGES * PAGE, src += PAGES * PAGE, size -= PAGES * PAGE)
+      for (int i = 0; i < PAGE; i += LINE)
+        for (int p = 0; p < PAGES * PAGE; p += PAGE) stream_line(dst + p + i, src + p + i);
+    for (; size >= LINE; dst += LINE, src += LINE, size -= LINE) stream_line(dst, src);
+    _mm_sfence();
+  }
+#endif
+  memcpy(dst, src, size);
+}
+
 // With a constant size a memcpy becomes a load and a store.
 #define COPY_ROW(size)                                                                              \
   case size:                                                                                        \
     for (int64_t i = 0; i < n; i++, dst += to, src += from) memcpy(dst, src, size);                 \
     return;
 
-static void copy_row(char *dst, const char *src, size_t run, int64_t n, int64_t from, int64_t to) {
+enum { LONG_RUN = 512 };  // bytes from which a run is worth its own way past the caches
+
+static void copy_row(char *dst, const char *src, size_t run, int64_t n, int64_t from, int64_t to, bool large) {
   switch (run) {
     COPY_ROW(1)
     COPY_ROW(2)
@@ -19,17 +52,22 @@ static void copy_row(char *dst, const char *src, size_t run, int64_t n, int64_t 
     COPY_ROW(8)
     COPY_ROW(16)
   }
-  for (int64_t i = 0; i < n; i++, dst += to, src += from) memcpy(dst, src, run);
+  if (large && run >= LONG_RUN) {
+    for (int64_t i = 0; i < n; i++, dst += to, src += from) xg_copy_large(dst, src, run);
+  } else {
+    for (int64_t i = 0; i < n; i++, dst += to, src += from) memcpy(dst, src, run);
+  }
 }
 
 void xg_pack(char *dst, const char *src, size_t run, size_t rank, const int64_t *dims, const int64_t *from,
-             const int64_t *to) {
+             const int64_t *to, bool large) {
   if (rank == 0) {
     memcpy(dst, src, run);
   } else if (rank == 1) {
-    copy_row(dst, src, run, dims[0], from[0], to[0]);
+    copy_row(dst, src, run, dims[0], from[0], to[0], large);
   } else {
-    for (int64_t i = 0; i < dims[0]; i++) xg_pack(dst + i * to[0], src + i * from[0], run, rank - 1, dims + 1, from + 1, to + 1);
+    for (int64_t i = 0; i < dims[0]; i++)
+      xg_pack(dst + i * to[0], src + i * from[0], run, rank - 1, dims + 1, from + 1, to + 1, large);
   }
 }
 
@@ -57,9 +95,8 @@ static void fill_tile_of_words(char *tile, const char *src, int64_t from) {
   }
 }
 
-// A line is written whole, so it needs not be read first, and leaves the cache to the source.
 static void write_line(char *dst, const char *line) {
-  for (int i = 0; i < TILE_LINE; i += 16) _mm_stream_si128((__m128i *)(dst + i), _mm_load_si128((const __m128i *)(line + i)));
+  for (int i = 0; i < TILE_LINE; i += LINE) stream_line(dst + i, line + i);
 }
 static bool is_streamed(const char *dst, const int64_t *to, bool large) { return large && ((uintptr_t)dst | (uintptr_t)to[0]) % 16 == 0; }
 static void end_streams(void) { _mm_sfence(); }
@@ -129,5 +166,5 @@ void xg_pack_transposed(char *dst, const char *src, size_t run, size_t rank, con
     case 8: transpose_8(dst, src, dims, from, to, large); return;
     case 16: transpose_16(dst, src, dims, from, to, large); return;
   }
-  xg_pack(dst, src, run, rank, dims, from, to);
+  xg_pack(dst, src, run, rank, dims, from, to, large);
 }

@@ -89,8 +89,8 @@ func newTransfers(b testing.TB, c client.Client, size int64) *transfers {
 		fresh = t.fresh.Bytes[:size]
 	}
 	remap()
-	t.add("copy to warm memory", "", func() { copy(t.warm.Bytes[:size], t.source.Bytes) }, nil)
-	t.add("copy to fresh memory", "", func() { copy(fresh, t.source.Bytes) }, remap)
+	t.add("copy to warm memory", "", func() { pjrt.CopyAlone(t.warm.Bytes[:size], t.source.Address()) }, nil)
+	t.add("copy to fresh memory", "", func() { pjrt.CopyAlone(fresh, t.source.Address()) }, remap)
 
 	rows := int64(1)
 	for rows*rows*4 < size {
