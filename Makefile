@@ -7,6 +7,7 @@ BUILD  := $(CURDIR)/.venv-build
 TEST   := $(CURDIR)/.venv
 OLDEST := $(CURDIR)/.venv-oldest
 PEERS  := $(CURDIR)/.peers
+PYPJRT := $(CURDIR)/.peers-pypjrt
 # Plugins of other makers, in a directory that no environment knows of.
 PLUGINS := $(CURDIR)/.plugins
 OLDEST_TORCH := torch==2.9.*
@@ -157,16 +158,18 @@ lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-form
 	$(BUILD)/bin/mypy
 	$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER_FILES) $(EXTENSION_FILES)
 
-bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and, after `make peers`, torch_xla and JAX
+bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and go-xla and, after `make peers`, torch_xla, JAX and pypjrt
 	mkdir -p build/bench && cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
-	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/dispatch.py $(if $(wildcard $(PEERS)/bin/python),--jax $(PEERS)/bin/python)
+	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/dispatch.py $(if $(wildcard $(PEERS)/bin/python),--jax $(PEERS)/bin/python) $(if $(wildcard $(PYPJRT)/bin/python),--pypjrt $(PYPJRT)/bin/python --plugin $(XLA_GO_TEST_PLUGIN))
 	cd benchmarks/goxla && go test -v .
 	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/transfer.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
 	go test ./gosrc/client/pjrtclient ./gosrc/client/ifrtclient -p 1 -run '^$$' -bench 'Transfer$$' -benchtime 1x
 
-peers: ## an environment with torch_xla 2.9 and JAX to compare with (downloads)
+peers: ## environments with torch_xla 2.9, JAX and pypjrt to compare with (downloads)
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python $(PIP) install "torch==2.9.0" "torch_xla==2.9.0" jax numpy
+	$(PYTHON) -m venv $(PYPJRT)
+	$(PYPJRT)/bin/python $(PIP) install "pypjrt==0.1.1" numpy
 
 # --- generated files ------------------------------------------------------------------------
 
