@@ -148,6 +148,7 @@ def test_memory_is_used_again(child: Child, ifrt: str) -> None:
     child(REPEATED, env={"XLA_USE_IFRT": ifrt})
 
 
+@pytest.mark.slow
 def test_idle_memory_goes_back_by_itself(child: Child) -> None:
     done = child(REPEATED + RESIDENT)
     assert int(done.stdout.split()[-1]) >= 100, done.stdout
