@@ -69,14 +69,20 @@ func Upload(address int64, element, dimensions, strides, device string) (handle 
 	return dispatch.DataHandles.Add(data[0]), nil
 }
 
+// clientAndData gives the process's client and the open data that a handle stands for.
+func clientAndData(handle int64) (client.Client, client.Data, error) {
+	c, err := current.Get()
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := dispatch.DataHandles.Get(handle)
+	return c, data, err
+}
+
 // CopyToDevice copies data to another device and gives the copy's handle. Not blocking.
 func CopyToDevice(handle int64, device string) (copied int64, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return 0, err
 	}
@@ -112,11 +118,7 @@ func DataInfo(handle int64) (text string, err error) {
 // IsReady says whether data can be read without waiting.
 func IsReady(handle int64) (ready bool, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return false, err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return false, err
 	}
@@ -127,11 +129,7 @@ func IsReady(handle int64) (ready bool, err error) {
 // BLOCKING until the value exists: wait for it with ReadBegin and Wait first, so that signals are seen.
 func Read(handle, address, length int64) (bytes int64, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return 0, err
 	}
@@ -194,11 +192,7 @@ func Assign(placeholder, source int64) (ok bool, err error) {
 // DataPointer gives the device address of data that is not sharded. BLOCKING until the value exists.
 func DataPointer(handle int64) (address int64, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return 0, err
 	}
@@ -211,11 +205,7 @@ func DataPointer(handle int64) (address int64, err error) {
 // reference is given back, whatever happens to the data. BLOCKING until the value exists.
 func AcquireReference(handle int64) (text string, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return "", err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return "", err
 	}

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"xla_go/gosrc/client/current"
-	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/status"
 )
 
@@ -64,11 +62,7 @@ func (q *readyQueue) take() (item becameReady, ok bool) {
 // OnReadyBegin asks for data's number to come out of NextReady once it is ready or has failed. Not blocking.
 func OnReadyBegin(handle int64) (number int64, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return 0, err
 	}

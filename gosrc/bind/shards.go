@@ -53,11 +53,7 @@ func addAll(data []client.Data) string {
 // the order of local devices, each another holder of the same memory. Data that is not sharded has none.
 func Shards(handle int64) (handles string, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return "", err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return "", err
 	}
@@ -106,11 +102,7 @@ func WrapShards(request string) (handle int64, err error) {
 // data lies so already. Not blocking, except for a compile at the first use of a pair of shardings.
 func Reshard(handle int64, sharding string) (resharded int64, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return 0, err
 	}

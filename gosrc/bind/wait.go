@@ -26,11 +26,7 @@ func (w *pendingWait) finish(err error) {
 // ReadBegin gives a token to wait for data with: Wait until it says true, then EndWait. Not blocking.
 func ReadBegin(handle int64) (token int64, err error) {
 	defer guard(&err)
-	c, err := current.Get()
-	if err != nil {
-		return 0, err
-	}
-	data, err := dispatch.DataHandles.Get(handle)
+	c, data, err := clientAndData(handle)
 	if err != nil {
 		return 0, err
 	}
