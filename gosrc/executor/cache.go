@@ -164,7 +164,7 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 	if program != nil {
 		c.compiles.explained(noted, program, candidates)
 	}
-	c.compiles.ended(noted, took, fromDisk, err, c.options.ShowCompiles)
+	c.compiles.ended(noted, took, fromDisk, err, c.options.ShowCompiles, c.options.QuietCompiles)
 }
 
 // build lowers and compiles a program, or finds it compiled in kept, which may be nil. BLOCKING.

@@ -106,8 +106,8 @@ func (l *compileLog) located(site string) {
 }
 
 // ended notes the end of a compile and tells it where that is wanted: all of them where show is set, else the
-// compile with which a site has become noisy.
-func (l *compileLog) ended(c *Compile, took time.Duration, fromDisk bool, err error, show bool) {
+// compile with which a site has become noisy, unless quiet is set.
+func (l *compileLog) ended(c *Compile, took time.Duration, fromDisk bool, err error, show, quiet bool) {
 	timer := time.NewTimer(siteDelay)
 	defer timer.Stop()
 	select {
@@ -133,7 +133,7 @@ func (l *compileLog) ended(c *Compile, took time.Duration, fromDisk bool, err er
 	switch {
 	case show:
 		fmt.Fprintln(os.Stderr, "xla_go: "+line)
-	case number == noisySite:
+	case number == noisySite && !quiet:
 		fmt.Fprintf(os.Stderr, "xla_go: %d programs were compiled for one line; XLA_GO_LOG=compiles shows each. The last: %s\n", number, line)
 	}
 }

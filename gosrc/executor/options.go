@@ -28,6 +28,9 @@ type Options struct {
 	// ShowCompiles writes a line to standard error for each compile: where it came from and why
 	// (XLA_GO_LOG=compiles).
 	ShowCompiles bool
+	// QuietCompiles tells no compile unasked, not even where one line has compiled many programs
+	// (XLA_GO_LOG=none).
+	QuietCompiles bool
 	// Cache is where compiled programs are kept for other processes; without a directory nowhere
 	// (XLA_PERSISTENT_CACHE_PATH, XLA_PERSISTENT_CACHE_READ_ONLY, XLA_GO_PERSISTENT_CACHE,
 	// XLA_GO_PERSISTENT_CACHE_LIMIT).
@@ -47,7 +50,8 @@ func OptionsFromEnvironment() Options {
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
-	o.ShowCompiles = slices.Contains(strings.Split(env.String("XLA_GO_LOG", ""), ","), "compiles")
+	log := strings.Split(env.String("XLA_GO_LOG", ""), ",")
+	o.ShowCompiles, o.QuietCompiles = slices.Contains(log, "compiles"), slices.Contains(log, "none")
 	o.Cache = cacheOptions()
 	return o
 }
