@@ -76,6 +76,7 @@ func Cases() []Case {
 		one("DataMemory", dataMemory),
 		one("ClosedWhileUsed", closedWhileUsed),
 		one("ClosedData", closedData),
+		{Name: "ClientClosedWhileUsed", run: clientClosedWhileUsed},
 		one("Closed", closed),
 
 		several("Shards", shards),

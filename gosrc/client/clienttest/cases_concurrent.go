@@ -85,6 +85,44 @@ func concurrent(t *T, c client.Client) {
 	watch.Wait()
 }
 
+// clientClosedWhileUsed closes the client while others make things of it and look at it: they work, or say that it
+// is closed, and a Close that comes too early says why. In the end it is closed.
+func clientClosedWhileUsed(t *T) {
+	for range 10 {
+		c := t.Client(nil)
+		device := c.GetDefaultDevice()
+		var group sync.WaitGroup
+		use := func(what string, f func() error) {
+			group.Go(func() {
+				for range 30 {
+					err := f()
+					if code := status.CodeOf(err); err != nil && code != status.FailedPrecondition && code != status.Unimplemented {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+			})
+		}
+		use("upload", func() error {
+			x, err := c.TransferToDevice([]client.TensorSource{{Shape: f32(2), Device: device, Bytes: floats(1, 2)}})
+			closeAll(x...)
+			return err
+		})
+		use("compile", func() error {
+			k, err := c.Compile([]client.CompileInstance{{HLO: addProgram(f32(1)), CompilationDevice: device}})
+			for _, program := range k {
+				program.Close()
+			}
+			return err
+		})
+		use("memory", func() error { c.GetMetrics(); _, err := c.GetMemoryInfo(device); return err })
+		use("close", c.Close)
+		group.Wait()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close in the end: %v", err)
+		}
+	}
+}
+
 // closedWhileUsed closes data while others execute with, read, lend and wait for it. Each use
 // either works with the right value or says that the data has been closed.
 func closedWhileUsed(t *T, c client.Client) {

@@ -64,7 +64,10 @@ type Platform struct {
 	coordinating    sync.Mutex                              // held while one is started
 	ownsCoordinator bool
 
-	closed atomic.Bool
+	closed  atomic.Bool
+	closer  sync.Mutex   // held by Close
+	closing atomic.Bool  // set while Close looks whether it can
+	inside  atomic.Int64 // calls between Enter and Leave
 }
 
 // New loads the plugin and makes a client of it. BLOCKING: the plugin takes its devices.
@@ -101,13 +104,20 @@ func New(options Options) (*Platform, error) {
 }
 
 // Close waits for running work and frees the client. Idempotent. FailedPrecondition while Data or
-// Computations of it are open.
+// Computations of it are open, or calls that make some are under way.
 func (p *Platform) Close() error {
+	p.closer.Lock()
+	defer p.closer.Unlock()
 	if p.closed.Load() {
 		return nil
 	}
 	if err := p.WaitDeviceOps(nil); err != nil {
 		return err
+	}
+	p.closing.Store(true)
+	defer p.closing.Store(false)
+	if n := p.inside.Load(); n != 0 {
+		return status.Errorf(status.FailedPrecondition, "%d calls that use the client are under way: wait for them before it is closed", n)
 	}
 	if err := p.PJRT.Close(); err != nil {
 		return err
@@ -123,6 +133,20 @@ func (p *Platform) Open() error {
 	}
 	return nil
 }
+
+// Enter is Open for a call that reaches the plugin's client without holding anything made by it: until Leave, Close
+// refuses. Calls that hold Data or a Computation need none, since those keep the client open.
+func (p *Platform) Enter() error {
+	p.inside.Add(1)
+	if p.closing.Load() || p.closed.Load() {
+		p.inside.Add(-1)
+		return status.Errorf(status.FailedPrecondition, "the client is closed")
+	}
+	return nil
+}
+
+// Leave ends what Enter began.
+func (p *Platform) Leave() { p.inside.Add(-1) }
 
 // Lookup finds a device by name.
 func (p *Platform) Lookup(name string) (*Device, error) {

@@ -116,9 +116,10 @@ func (p *Platform) GetCompilationDevices(device string, devices []string) []stri
 // GetMetrics gives the plugin's own numbers: memory in use, summed over the local devices that count it.
 func (p *Platform) GetMetrics() map[string]float64 {
 	result := map[string]float64{}
-	if p.Open() != nil {
+	if p.Enter() != nil {
 		return result
 	}
+	defer p.Leave()
 	for _, d := range p.Local {
 		stats, err := d.PJRT.MemoryStats()
 		if err != nil {
@@ -131,6 +132,10 @@ func (p *Platform) GetMetrics() map[string]float64 {
 
 // GetMemoryInfo gives a device's memory; Unimplemented where the plugin counts none.
 func (p *Platform) GetMemoryInfo(name string) (client.MemoryInfo, error) {
+	if err := p.Enter(); err != nil {
+		return client.MemoryInfo{}, status.Annotate(err, "GetMemoryInfo()")
+	}
+	defer p.Leave()
 	d, err := p.Addressable(name)
 	if err != nil {
 		return client.MemoryInfo{}, status.Annotate(err, "GetMemoryInfo()")

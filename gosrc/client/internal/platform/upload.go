@@ -22,10 +22,11 @@ const asyncUpload = 64 << 10
 // UploadAll queues sources in order and gives each buffer to took. Each source's Release is called
 // exactly once, also where the transfer fails; what took already has is its own to undo then.
 func (p *Platform) UploadAll(sources []client.TensorSource, took func(i int, b *pjrt.Buffer, on *Device)) error {
-	if err := p.Open(); err != nil {
+	if err := p.Enter(); err != nil {
 		releaseFrom(sources)
 		return err
 	}
+	defer p.Leave()
 	var bytes int64
 	for i := range sources {
 		b, on, err := p.upload(&sources[i])

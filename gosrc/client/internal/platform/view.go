@@ -9,6 +9,10 @@ import (
 // View makes a buffer over memory owned outside, dense and row-major; release (may be nil) is called once
 // when the buffer is gone. If it fails release is not called.
 func (p *Platform) View(pointer uintptr, s shape.Shape, name string, release func()) (*pjrt.Buffer, *Device, error) {
+	if err := p.Enter(); err != nil {
+		return nil, nil, err
+	}
+	defer p.Leave()
 	on, err := p.Addressable(name)
 	if err != nil {
 		return nil, nil, err

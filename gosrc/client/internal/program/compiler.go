@@ -23,9 +23,10 @@ type Compiler struct{ *platform.Platform }
 
 // Compile compiles each instance in order. BLOCKING (compiler time).
 func (c Compiler) Compile(instances []client.CompileInstance) ([]client.Computation, error) {
-	if err := c.Open(); err != nil {
+	if err := c.Enter(); err != nil {
 		return nil, status.Annotate(err, "Compile()")
 	}
+	defer c.Leave()
 	start := time.Now()
 	result := make([]client.Computation, 0, len(instances))
 	for i := range instances {

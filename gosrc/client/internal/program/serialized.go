@@ -113,9 +113,10 @@ func (c Compiler) SerializeComputation(computed client.Computation) ([]byte, err
 // DeserializeComputation loads it again; devices are those to run on, nil for the default device.
 // BLOCKING.
 func (c Compiler) DeserializeComputation(serialized []byte, devices []string) (client.Computation, error) {
-	if err := c.Open(); err != nil {
+	if err := c.Enter(); err != nil {
 		return nil, status.Annotate(err, "DeserializeComputation()")
 	}
+	defer c.Leave()
 	k, instance, body, err := readHeader(serialized)
 	if err != nil {
 		return nil, status.Annotate(err, "DeserializeComputation()")
