@@ -49,7 +49,7 @@ def generate() -> None:
     text = source.read_text()
     # gopy links libpython with a run path, which a wheel must not have: the interpreter that
     # loads the extension provides the symbols.
-    text, flags = re.subn(r"^#cgo CFLAGS:.*$", f'#cgo CFLAGS: "-I{sysconfig.get_path("include")}" -w', text, flags=re.MULTILINE)
+    text, flags = re.subn(r"^#cgo CFLAGS:.*$", f'#cgo CFLAGS: "-I{sysconfig.get_path("include")}" -DNDEBUG -w', text, flags=re.MULTILINE)
     text, libraries = re.subn(r"^#cgo LDFLAGS:.*\n", "", text, flags=re.MULTILINE)
     # The first lines repeat gopy's command line with this machine's paths.
     text, header = re.subn(r"^gopy gen .*\n", "", text, flags=re.MULTILINE)

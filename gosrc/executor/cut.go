@@ -226,10 +226,13 @@ func appendScalar(pack []byte, n *ir.Node) []byte {
 // installPlaceholders replaces the pending values by promises of the step's outputs.
 func (d *Device) installPlaceholders(s *step) {
 	graph := &d.core.Graph
+	smallest := int64(0)
 	s.lastGood, s.outputs = make([]*ir.Node, len(s.roots)), make([]*ir.Buffer, 0, len(s.roots))
 	for i, r := range s.roots {
-		promise := ir.NewPromise(s.fence, s.settled)
-		promise.Retain() // the leaf's reference and the step's
+		promise := ir.NewPromise(s.fence, s.settled) // with the leaf's reference
+		if bytes := ir.ShapeOf(r.value).ByteSize(); i == 0 || bytes < smallest {
+			s.kept, smallest = i, bytes
+		}
 		s.outputs = append(s.outputs, promise)
 		leaf := graph.Leaf(promise, r.value.Dtype, r.value.Dims)
 		if r.base != nil {
@@ -239,5 +242,6 @@ func (d *Device) installPlaceholders(s *step) {
 		}
 		r.Set(leaf)
 	}
+	s.outputs[s.kept].Retain()
 	graph.EndCall()
 }

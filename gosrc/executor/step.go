@@ -20,7 +20,8 @@ type step struct {
 	roots      []*Root // see finish: after the cut a root may be gone or hold another value
 	lastGood   []*ir.Node
 	arguments  []*ir.Buffer // retained
-	outputs    []*ir.Buffer // retained
+	outputs    []*ir.Buffer // not retained, so that what is overwritten before it is made takes no memory
+	kept       int          // the smallest output, which is retained: it tells how the run has ended
 	scalars    []byte
 	withheld   []int         // donors of the executable that this run must not consume
 	fence      chan struct{} // closed when every output has data or an error
@@ -135,7 +136,7 @@ func (d *Device) run(s *step) {
 	close(s.fence)
 	// A small program has often ended by now; then nobody needs to be woken to see to its end.
 	if err == nil && d.unended.Load() == 0 {
-		if ready, failure := d.core.client.Readiness(data[0]); ready && failure == nil {
+		if ready, failure := d.core.client.Readiness(data[s.kept]); ready && failure == nil {
 			d.end(s)
 			return
 		}
@@ -176,7 +177,7 @@ func (d *Device) settle() {
 // await waits for a launched step and gives the error that it failed with. The outputs of one run
 // share its fate, so one of them answers for all.
 func (d *Device) await(s *step) error {
-	data, err := s.outputs[0].Wait()
+	data, err := s.outputs[s.kept].Wait()
 	if err != nil {
 		return err
 	}
@@ -261,6 +262,9 @@ func (d *Device) runApart(s *step, stepError error) {
 		}
 	}()
 	for i, out := range s.outputs {
+		if out.IsDropped() {
+			continue
+		}
 		part, parameters, scalars := program.Only(i)
 		computation, _, _, err := d.core.build(part, d, nil, false)
 		if err != nil {
@@ -320,9 +324,7 @@ func (d *Device) release(s *step) {
 	for _, b := range s.arguments {
 		b.Release()
 	}
-	for _, b := range s.outputs {
-		b.Release()
-	}
+	s.outputs[s.kept].Release()
 	d.queueMu.Lock()
 	d.unsettled--
 	d.queueMu.Unlock()

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"xla_go/gosrc/client"
@@ -11,13 +12,16 @@ import (
 // Buffer is a device value, or the promise of one that a queued program will make.
 //
 // Ownership: reference counted by leaves and by queued work that reads it; the last release frees
-// the device memory at once. Safe for concurrent use.
+// the device memory at once. The work that makes a promised value need not hold a reference: what nobody
+// wants any more is freed as soon as it is made. Safe for concurrent use.
 type Buffer struct {
 	references atomic.Int32
+	mu         sync.Mutex      // between the last release and whoever sets the value; taken by no others
+	dropped    bool            // the last reference is gone
 	done       <-chan struct{} // closed when value is set; nil where it was set from the start
 	settled    <-chan struct{} // closed when value is final; nil where it always was
 	value      atomic.Pointer[bufferValue]
-	replaced   []client.Data // what Replace took out; only who settles the buffer touches it
+	replaced   []client.Data // what Replace took out, under mu
 }
 
 type bufferValue struct {
@@ -49,8 +53,21 @@ func NewPromise(done, settled <-chan struct{}) *Buffer {
 	return b
 }
 
-// Fulfill sets a promise's data, which the buffer owns from then on.
-func (b *Buffer) Fulfill(data client.Data) { b.value.Store(&bufferValue{data: data}) }
+// Fulfill sets a promise's data, which the buffer owns from then on; it is closed at once where the last reference
+// is gone.
+func (b *Buffer) Fulfill(data client.Data) { b.set(&bufferValue{data: data}) }
+
+func (b *Buffer) set(v *bufferValue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.value.Store(v)
+	if b.dropped && v.data != nil {
+		v.data.Close()
+	}
+}
+
+// IsDropped is true once the last reference is gone.
+func (b *Buffer) IsDropped() bool { return b.references.Load() == 0 }
 
 // Fail sets a promise's error.
 func (b *Buffer) Fail(err error) { b.value.Store(&bufferValue{err: err}) }
@@ -58,10 +75,12 @@ func (b *Buffer) Fail(err error) { b.value.Store(&bufferValue{err: err}) }
 // Replace gives a promise whose value turned out to be lost another one, or the error for good
 // where data is nil. Only before settled is closed.
 func (b *Buffer) Replace(data client.Data, err error) {
+	b.mu.Lock()
 	if old := b.value.Load(); old != nil && old.data != nil {
 		b.replaced = append(b.replaced, old.data)
 	}
-	b.value.Store(&bufferValue{data, err})
+	b.mu.Unlock()
+	b.set(&bufferValue{data, err})
 }
 
 // Done is closed when the buffer has been scheduled or has failed; nil where it always was.
@@ -106,17 +125,20 @@ func (b *Buffer) Scheduled() (data client.Data, err error, ok bool) {
 // Retain takes a reference.
 func (b *Buffer) Retain() { b.references.Add(1) }
 
-// Release drops a reference and frees the device memory with the last one. The last release of a
-// promise comes after its done channel was closed, because the queued work holds a reference.
+// Release drops a reference and frees the device memory with the last one.
 func (b *Buffer) Release() {
-	if b.references.Add(-1) == 0 {
-		liveBuffers.Add(-1)
-		if v := b.value.Load(); v != nil && v.data != nil {
-			v.data.Close()
-		}
-		for _, data := range b.replaced {
-			data.Close()
-		}
+	if b.references.Add(-1) != 0 {
+		return
+	}
+	liveBuffers.Add(-1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dropped = true
+	if v := b.value.Load(); v != nil && v.data != nil {
+		v.data.Close()
+	}
+	for _, data := range b.replaced {
+		data.Close()
 	}
 }
 
