@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-RUNS = 500
+RUNS = 5000  # a round of a few milliseconds would measure the change of processes
 LIMIT_MICROSECONDS = 8.0
 
 PROGRAM = """
