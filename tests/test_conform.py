@@ -170,6 +170,14 @@ def test_plugin_that_discovery_finds_without_torch(tmp_path: Path) -> None:
     assert not done.stderr
 
 
+def test_options_of_the_interpreter_do_not_bring_torch_in(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise AssertionError('torch was imported')\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    line = [sys.executable, "-X", "utf8", "-W", "default", "-m", "xla_go", "conform", "--list"]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stdout.split() == conform.cases(), done.stderr
+
+
 def test_command_line(tmp_path: Path) -> None:
     listed = command("--list", tmp_path=tmp_path)
     assert listed.returncode == 0 and listed.stdout.split() == conform.cases()

@@ -18,7 +18,7 @@ __version__ = importlib.metadata.version("xla-go")
 def _is_command_line() -> bool:
     # `python -m xla_go` imports this package before its __main__. The doctor must be able to
     # run where the adapter cannot be loaded, and reports why, so registration is left to it.
-    return sys.argv[:1] == ["-m"] and "xla_go" in sys.orig_argv[1:4]
+    return sys.argv[:1] == ["-m"] and ("-m", "xla_go") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
 
 
 def _register() -> None:
