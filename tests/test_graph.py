@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import xla_go
+from support import Child
 
 
 def test_a_program_as_text() -> None:
@@ -59,3 +60,27 @@ def test_bad_input() -> None:
         xla_go.debug.graph(torch.ones(2))
     with pytest.raises(xla_go.errors.FailedPreconditionError, match="a value"):
         xla_go.debug.graph(torch.empty(2, device="xla"))
+
+
+STEPS = """
+    import torch, xla_go
+    x = torch.ones(3).to("xla")
+    for _ in range(3):
+        x = x * 2
+        xla_go.sync()
+    print(x.tolist())
+"""
+
+
+@pytest.mark.parametrize(("form", "line"), [("text", "aten::mul.Tensor("), ("hlo", "HloModule step"), ("dot", "digraph program")])
+def test_every_step_is_saved(child: Child, tmp_path: Path, form: str, line: str) -> None:
+    environment = {"PJRT_DEVICE": "CPU", "XLA_SAVE_TENSORS_FILE": str(tmp_path / "steps"), "XLA_SAVE_TENSORS_FMT": form}
+    assert child(STEPS, env=environment).stdout == "[8.0, 8.0, 8.0]\n"
+    saved = (tmp_path / "steps").read_text()
+    assert saved.count("# step ") == 3 and saved.count(line) == 3, saved
+
+
+def test_a_file_that_cannot_be_written_stops_no_step(child: Child, tmp_path: Path) -> None:
+    done = child(STEPS, env={"PJRT_DEVICE": "CPU", "XLA_SAVE_TENSORS_FILE": str(tmp_path)})
+    assert done.stdout == "[8.0, 8.0, 8.0]\n"
+    assert done.stderr.count("XLA_SAVE_TENSORS_FILE") == 1

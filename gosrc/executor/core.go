@@ -27,11 +27,14 @@ type Core struct {
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
-	persistence *persistence // nil for none
-	compiles    compileLog
-	deferred    atomic.Bool // a device may have a deferred error
-	eager       atomic.Bool
-	strict      atomic.Int32 // how often strict mode was entered and not left
+	saving       sync.Mutex // of the two below, and of the file of SaveGraphs
+	savedGraphs  int
+	savingFailed bool
+	persistence  *persistence // nil for none
+	compiles     compileLog
+	deferred     atomic.Bool // a device may have a deferred error
+	eager        atomic.Bool
+	strict       atomic.Int32 // how often strict mode was entered and not left
 
 	keyScratch   []byte     // of the last cut, under Mu
 	valueScratch []*ir.Node // of the last cut, under Mu

@@ -25,6 +25,9 @@ type Options struct {
 	// DumpDirectory receives each compiled program as text, before and after XLA's passes, with
 	// counts of its opcodes; "" writes nothing (XLA_GO_DUMP_DIRECTORY).
 	DumpDirectory string
+	// SaveGraphs is a file that every step's program is appended to, "" for none; SaveGraphsAs says how: ir, hlo or dot
+	// (XLA_SAVE_TENSORS_FILE; XLA_SAVE_TENSORS_FMT, where "text" is ir).
+	SaveGraphs, SaveGraphsAs string
 	// ShowCompiles writes a line to standard error for each compile: where it came from and why
 	// (XLA_GO_LOG=compiles).
 	ShowCompiles bool
@@ -50,6 +53,10 @@ func OptionsFromEnvironment() Options {
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
+	o.SaveGraphs = env.String("XLA_SAVE_TENSORS_FILE", "")
+	if o.SaveGraphsAs = env.String("XLA_SAVE_TENSORS_FMT", "text"); o.SaveGraphsAs == "text" {
+		o.SaveGraphsAs = "ir"
+	}
 	log := strings.Split(env.String("XLA_GO_LOG", ""), ",")
 	o.ShowCompiles, o.QuietCompiles = slices.Contains(log, "compiles"), slices.Contains(log, "none")
 	o.Cache = cacheOptions()

@@ -122,6 +122,9 @@ func (s *step) disturbs(earlier []*step) bool {
 }
 
 func (d *Device) run(s *step) {
+	if d.core.options.SaveGraphs != "" {
+		d.core.saveGraph(s)
+	}
 	data, launched, err := d.launch(s)
 	for i, out := range s.outputs {
 		if err == nil {
