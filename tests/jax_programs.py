@@ -125,6 +125,7 @@ def write(directory: Path) -> None:
     import jax
 
     jax.config.update("jax_num_cpu_devices", PARTS)
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")  # names of files, without this machine's folders
     write_sharded(directory / "sharded")
     for name, (function, arguments) in programs().items():
         lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*arguments)
