@@ -39,27 +39,27 @@ def wheel(site: Path, name: str, version: str, *files: Path) -> None:
 
 
 @pytest.fixture
-def cuda12(tmp_path: Path) -> Path:
-    """NVIDIA's wheels of CUDA 12: a directory per library. cuSOLVER needs what comes behind it in the usual order."""
+def cuda10(tmp_path: Path) -> Path:
+    """NVIDIA's wheels of a CUDA that no torch has loaded by then: a directory per library. cuSOLVER needs what comes behind it in the usual order."""
     site = tmp_path / "site"
     nvidia = site / "nvidia"
-    cudart = library(nvidia / "cuda_runtime" / "lib" / "libcudart.so.12")
-    cublas_lt = library(nvidia / "cublas" / "lib" / "libcublasLt.so.12", cudart)
-    cublas = library(nvidia / "cublas" / "lib" / "libcublas.so.12", cublas_lt)
-    cufft = library(nvidia / "cufft" / "lib" / "libcufft.so.11", cudart)
-    cusolver = library(nvidia / "cusolver" / "lib" / "libcusolver.so.11", cublas, cufft)
-    broken = nvidia / "cudnn" / "lib" / "libcudnn.so.9"
+    cudart = library(nvidia / "cuda_runtime" / "lib" / "libcudart.so.10")
+    cublas_lt = library(nvidia / "cublas" / "lib" / "libcublasLt.so.10", cudart)
+    cublas = library(nvidia / "cublas" / "lib" / "libcublas.so.10", cublas_lt)
+    cufft = library(nvidia / "cufft" / "lib" / "libcufft.so.10", cudart)
+    cusolver = library(nvidia / "cusolver" / "lib" / "libcusolver.so.10", cublas, cufft)
+    broken = nvidia / "cudnn" / "lib" / "libcudnn.so.7"
     broken.parent.mkdir(parents=True)
     broken.write_text("not a library")
     libdevice = nvidia / "cuda_nvcc" / "nvvm" / "libdevice" / "libdevice.10.bc"
     libdevice.parent.mkdir(parents=True)
     libdevice.write_text("bitcode")
-    wheel(site, "nvidia-cuda-runtime-cu12", "12.9.1", cudart)
-    wheel(site, "nvidia-cublas-cu12", "12.9.1", cublas, cublas_lt)
-    wheel(site, "nvidia-cufft-cu12", "11.4.1", cufft)
-    wheel(site, "nvidia-cusolver-cu12", "11.7.5", cusolver)
-    wheel(site, "nvidia-cudnn-cu12", "9.10.2", broken)
-    wheel(site, "nvidia-cuda-nvcc-cu12", "12.9.86", libdevice)
+    wheel(site, "nvidia-cuda-runtime-cu10", "12.9.1", cudart)
+    wheel(site, "nvidia-cublas-cu10", "12.9.1", cublas, cublas_lt)
+    wheel(site, "nvidia-cufft-cu10", "11.4.1", cufft)
+    wheel(site, "nvidia-cusolver-cu10", "11.7.5", cusolver)
+    wheel(site, "nvidia-cudnn-cu10", "9.10.2", broken)
+    wheel(site, "nvidia-cuda-nvcc-cu10", "12.9.86", libdevice)
     return site
 
 
@@ -96,8 +96,8 @@ def own_wheels(site: Path) -> str:
     """
 
 
-def test_libraries_are_loaded_in_the_order_of_their_needs(child: Child, cuda12: Path, cuda13: Path) -> None:
-    needing = library(cuda12.parent / "needing.so", cuda12 / "nvidia" / "cusolver" / "lib" / "libcusolver.so.11")
+def test_libraries_are_loaded_in_the_order_of_their_needs(child: Child, cuda10: Path, cuda13: Path) -> None:
+    needing = library(cuda10.parent / "needing.so", cuda10 / "nvidia" / "cusolver" / "lib" / "libcusolver.so.10")
     code = f"""
     import ctypes
     def load():
@@ -106,25 +106,25 @@ def test_libraries_are_loaded_in_the_order_of_their_needs(child: Child, cuda12: 
         except OSError as error:
             return str(error)
     before = load()
-    result = _cuda.preload(12)
+    result = _cuda.preload(10)
     print(json.dumps([before, [path.name for path in result.loaded], {{path.name: reason for path, reason in result.failed.items()}}, str(result.data_dir), load()]))
     """
-    before, loaded, failed, data_dir, after = json.loads(child(own_wheels(cuda12) + code).stdout.splitlines()[-1])
-    assert "libcusolver.so.11" in before and after == 1
-    assert loaded == ["libcudart.so.12", "libcublasLt.so.12", "libcublas.so.12", "libcufft.so.11", "libcusolver.so.11"]
-    assert list(failed) == ["libcudnn.so.9"] and "libcudnn.so.9" in failed["libcudnn.so.9"]
-    assert data_dir == str(cuda12 / "nvidia" / "cuda_nvcc")
+    before, loaded, failed, data_dir, after = json.loads(child(own_wheels(cuda10) + code).stdout.splitlines()[-1])
+    assert "libcusolver.so.10" in before and after == 1
+    assert loaded == ["libcudart.so.10", "libcublasLt.so.10", "libcublas.so.10", "libcufft.so.10", "libcusolver.so.10"]
+    assert list(failed) == ["libcudnn.so.7"] and "libcudnn.so.7" in failed["libcudnn.so.7"]
+    assert data_dir == str(cuda10 / "nvidia" / "cuda_nvcc")
 
 
-def test_wheels_of_the_asked_generation_only(child: Child, cuda12: Path, cuda13: Path) -> None:
+def test_wheels_of_the_asked_generation_only(child: Child, cuda10: Path, cuda13: Path) -> None:
     code = "print(json.dumps([[generation, [path.name for path in paths], compiler and str(compiler)] for generation, paths, compiler in map(_cuda.find, (13, 0, 11))]))"
     found = json.loads(child(own_wheels(cuda13) + code).stdout.splitlines()[-1])
     assert found == [[13, ["libcudart.so.13", "libnccl.so.2"], None], [13, ["libcudart.so.13", "libnccl.so.2"], None], [11, [], None]]
 
 
-def test_compiler_files(child: Child, cuda12: Path) -> None:
+def test_compiler_files(child: Child, cuda10: Path) -> None:
     code = """
-    directory = _cuda.preload(12).data_dir
+    directory = _cuda.preload(10).data_dir
     told = []
     for flags in (None, "--xla_dump_to=x", "--xla_gpu_cuda_data_dir=mine"):
         environment = {} if flags is None else {"XLA_FLAGS": flags}
@@ -132,17 +132,17 @@ def test_compiler_files(child: Child, cuda12: Path) -> None:
         told.append(environment["XLA_FLAGS"])
     print(json.dumps(told))
     """
-    directory = cuda12 / "nvidia" / "cuda_nvcc"
-    assert json.loads(child(own_wheels(cuda12) + code).stdout.splitlines()[-1]) == [
+    directory = cuda10 / "nvidia" / "cuda_nvcc"
+    assert json.loads(child(own_wheels(cuda10) + code).stdout.splitlines()[-1]) == [
         f"--xla_gpu_cuda_data_dir={directory}",
         f"--xla_dump_to=x --xla_gpu_cuda_data_dir={directory}",
         "--xla_gpu_cuda_data_dir=mine",
     ]
 
 
-def test_a_cuda_plugin_finds_its_libraries(child: Child, cuda12: Path) -> None:
+def test_a_cuda_plugin_finds_its_libraries(child: Child, cuda10: Path) -> None:
     """Without the libraries the dynamic linker refuses the plugin; with them it works."""
-    path = plugin(cuda12, 12, cuda12 / "nvidia" / "cublas" / "lib" / "libcublas.so.12")
+    path = plugin(cuda10, 10, cuda10 / "nvidia" / "cublas" / "lib" / "libcublas.so.10")
     use = """
     import contextlib, io
     from xla_go import doctor, runtime, _runtime
@@ -154,18 +154,18 @@ def test_a_cuda_plugin_finds_its_libraries(child: Child, cuda12: Path) -> None:
         doctor._preload()
     print(json.dumps([said, [path.name for path in _runtime.preloaded().loaded], os.environ.get("XLA_FLAGS"), shown.getvalue()]))
     """
-    count, loaded, flags, shown = json.loads(child(own_wheels(cuda12) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
+    count, loaded, flags, shown = json.loads(child(own_wheels(cuda10) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
     assert count == 1
-    assert "libcublas.so.12" in loaded and flags == f"--xla_gpu_cuda_data_dir={cuda12 / 'nvidia' / 'cuda_nvcc'}"
+    assert "libcublas.so.10" in loaded and flags == f"--xla_gpu_cuda_data_dir={cuda10 / 'nvidia' / 'cuda_nvcc'}"
 
-    assert "preload      CUDA 12: libcudart.so.12, libcublasLt.so.12, libcublas.so.12" in shown
-    assert f"preload      not loaded: {cuda12 / 'nvidia' / 'cudnn' / 'lib' / 'libcudnn.so.9'}" in shown
-    assert f"preload      compiler's files in {cuda12 / 'nvidia' / 'cuda_nvcc'}" in shown
+    assert "preload      CUDA 10: libcudart.so.10, libcublasLt.so.10, libcublas.so.10" in shown
+    assert f"preload      not loaded: {cuda10 / 'nvidia' / 'cudnn' / 'lib' / 'libcudnn.so.7'}" in shown
+    assert f"preload      compiler's files in {cuda10 / 'nvidia' / 'cuda_nvcc'}" in shown
 
-    for distribution in cuda12.glob("nvidia_*.dist-info"):
+    for distribution in cuda10.glob("nvidia_*.dist-info"):
         shutil.rmtree(distribution)
-    text, loaded, flags, shown = json.loads(child(own_wheels(cuda12) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
-    assert str(path) in text and "libcublas.so.12" in text and loaded == [] and flags is None
+    text, loaded, flags, shown = json.loads(child(own_wheels(cuda10) + use, env={"PJRT_DEVICE": "CUDA"}).stdout.splitlines()[-1])
+    assert str(path) in text and "libcublas.so.10" in text and loaded == [] and flags is None
     assert "no NVIDIA wheels are installed" in shown
 
 
@@ -191,11 +191,11 @@ print(json.dumps([plugin.path for plugin in _plugins.search({{}}).plugins if plu
     assert found[1:] == [f"xla_cuda{generation}" for generation in (14, 13, 12) if generation != first]
 
 
-def test_other_plugins_get_nothing(child: Child, cuda12: Path) -> None:
+def test_other_plugins_get_nothing(child: Child, cuda10: Path) -> None:
     code = """
     assert _cuda.prepare("CPU", "/lib/libpjrt_cpu.so") is None and _cuda.prepare("", "/opt/cuda/plugin.so") is None
     assert "XLA_FLAGS" not in os.environ
     assert _cuda.prepare("", "/lib/xla_cuda12_plugin.so").generation == 12
     print("done")
     """
-    assert child(own_wheels(cuda12) + code).stdout.split() == ["done"]
+    assert child(own_wheels(cuda10) + code).stdout.split() == ["done"]

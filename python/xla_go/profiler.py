@@ -28,6 +28,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
         _runtime.wait("QueueWaitBegin")
+        if _runtime.started():
+            _runtime.wait("WaitDeviceOpsBegin", "")  # the ends of the last runs are told by the device
         finished = True
     finally:
         recorded = json.loads(_runtime.call("StopTrace"))
