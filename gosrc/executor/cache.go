@@ -190,7 +190,9 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 	if err != nil {
 		return nil, 0, false, status.Annotate(err, "compile")
 	}
-	kept.store(key, program, compiled[0])
+	if kept != nil {
+		kept.store(key, program, compiled[0])
+	}
 	if c.options.DumpDirectory != "" {
 		if err := c.dump(module.HLO, compiled[0]); err != nil {
 			compiled[0].Close()

@@ -82,12 +82,7 @@ func (l *compileLog) explained(c *Compile, program *ir.Program, candidates [][]b
 	if reason != "" {
 		c.Reason = reason
 	}
-	c.Nodes, c.Results = len(program.Nodes), len(program.Outputs)
-	for _, n := range program.Nodes {
-		if n.Kind == ir.KindParameter {
-			c.Parameters++
-		}
-	}
+	c.Nodes, c.Parameters, c.Results = len(program.Nodes), program.NumParameters(), len(program.Outputs)
 }
 
 // located says where the compiles came from that nobody has said it of yet.

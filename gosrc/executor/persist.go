@@ -65,7 +65,7 @@ func defaultCacheDirectory() string {
 	return filepath.Join(root, "programs")
 }
 
-// persistence keeps compiled programs for the processes to come. All its methods do nothing on nil.
+// persistence keeps compiled programs for the processes to come.
 type persistence struct {
 	cache          *diskcache.Cache
 	client         client.Client
@@ -102,9 +102,9 @@ func processor() []byte {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() && lines.Text() != "" { // the first processor; a system's are alike
-		name, value, _ := strings.Cut(lines.Text(), ":")
+		name, _, _ := strings.Cut(lines.Text(), ":")
 		if slices.Contains([]string{"model name", "flags", "Features", "CPU part", "CPU variant"}, strings.TrimSpace(name)) {
-			fmt.Fprintln(h, lines.Text(), value)
+			fmt.Fprintln(h, lines.Text())
 		}
 	}
 	return h.Sum(nil)
@@ -131,9 +131,6 @@ func (p *persistence) key(instance *client.CompileInstance) diskcache.Key {
 
 // load gives a program of an earlier process, nil where there is none that this one can use. BLOCKING.
 func (p *persistence) load(key diskcache.Key, devices []string) client.Computation {
-	if p == nil {
-		return nil
-	}
 	serialized, err := p.cache.Get(key)
 	if err != nil {
 		countPersistentMiss.Add(1)
@@ -156,7 +153,7 @@ func (p *persistence) load(key diskcache.Key, devices []string) client.Computati
 // store keeps a compiled program, on a goroutine of its own. A failure is counted and costs nothing else; a plugin
 // that cannot serialize is asked once.
 func (p *persistence) store(key diskcache.Key, program *ir.Program, computation client.Computation) {
-	if p == nil || p.cache.ReadOnly() || p.unserializable.Load() {
+	if p.cache.ReadOnly() || p.unserializable.Load() {
 		return
 	}
 	p.writing.Go(func() {
@@ -175,13 +172,7 @@ func (p *persistence) store(key diskcache.Key, program *ir.Program, computation 
 
 // describe is the line that a list of the cache shows for a program.
 func describe(program *ir.Program) string {
-	parameters := 0
-	for _, n := range program.Nodes {
-		if n.Kind == ir.KindParameter {
-			parameters++
-		}
-	}
-	return fmt.Sprintf("%d nodes, %d parameters, %d results", len(program.Nodes), parameters, len(program.Outputs))
+	return fmt.Sprintf("%d nodes, %d parameters, %d results", len(program.Nodes), program.NumParameters(), len(program.Outputs))
 }
 
 // FlushCache waits until all programs compiled so far are on disk. BLOCKING.

@@ -101,6 +101,17 @@ type ProgramNode struct {
 	Operands   []int
 }
 
+// NumParameters gives the number of device values that the program takes.
+func (p *Program) NumParameters() int {
+	n := 0
+	for i := range p.Nodes {
+		if p.Nodes[i].Kind == KindParameter {
+			n++
+		}
+	}
+	return n
+}
+
 type keyReader struct {
 	rest []byte
 	bad  bool
