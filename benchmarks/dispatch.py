@@ -13,11 +13,12 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from process import WorkerProcess
 
 RUNS = 5000  # a round of a few milliseconds would measure the change of processes
 LIMIT_MICROSECONDS = 8.0
@@ -82,7 +83,7 @@ def serve(implementation: str) -> None:
     run = IMPLEMENTATIONS[implementation]()
     for _ in range(RUNS):
         run()
-    print("ready", flush=True)
+    print(json.dumps("ready"), flush=True)
     for _ in sys.stdin:
         started, used = time.perf_counter(), time.process_time()
         for _ in range(RUNS):
@@ -90,36 +91,18 @@ def serve(implementation: str) -> None:
         print(json.dumps([(time.perf_counter() - started) / RUNS * 1e6, (time.process_time() - used) / RUNS * 1e6]), flush=True)
 
 
-class Worker:
+class Worker(WorkerProcess):
     """One implementation in its own process."""
 
     def __init__(self, implementation: str, python: str, plugin: str | None) -> None:
         environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
         if plugin:
             environment |= {"XLA_GO_PLUGIN_PATH": plugin, "PJRT_DEVICE": "CPU", "XLA_GO_TEST_PLUGIN": plugin}
-        self.process = subprocess.Popen(
-            [python, str(Path(__file__).resolve()), "--serve", implementation], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def answer(self) -> str | None:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        return line.strip() or None
+        super().__init__([python, str(Path(__file__).resolve()), "--serve", implementation], environment)
 
     def round(self) -> tuple[float, float]:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.answer()
-        if line is None:
-            raise SystemExit(f"a worker ended with status {self.process.wait()}; its messages are above")
-        wall, processor = json.loads(line)
+        wall, processor = self.ask("round")
         return wall, processor
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
 
 
 def main() -> int:
@@ -140,7 +123,7 @@ def main() -> int:
     pythons = {"xla_go": sys.executable, "jax": arguments.jax, "pypjrt": arguments.pypjrt}
     workers = {name: Worker(name, python, arguments.plugin) for name, python in pythons.items() if python}
     for name, worker in list(workers.items()):
-        if worker.answer() is None:
+        if worker.poll_answer() is None:
             print(f"{name}: left out, its process ended with status {worker.process.wait()}; its messages are above")
             del workers[name]
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}

@@ -11,10 +11,10 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
+from process import WorkerProcess
 from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
@@ -36,32 +36,16 @@ SHOWN = [
 ]
 
 
-class Worker:
+class Worker(WorkerProcess):
     """One implementation in its own process."""
 
     def __init__(self, implementation: str, python: str) -> None:
         environment = dict(os.environ, PJRT_DEVICE="CPU") if implementation == "torch_xla" else dict(os.environ)
-        command = [python, str(HERE / "worker.py"), implementation]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        self.about = json.loads(self._answer())
-
-    def _answer(self) -> str:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a worker ended with status {self.process.wait()}; its messages are above")
-        return line
+        super().__init__([python, str(HERE / "worker.py"), implementation], environment)
+        self.about = self.answer()
 
     def run(self, device: str, workload: str) -> float:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([device, workload]) + "\n")
-        self.process.stdin.flush()
-        return float(json.loads(self._answer()))
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+        return float(self.ask([device, workload]))
 
 
 def main() -> int:

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from process import WorkerProcess
 
 SIZES = (4 << 10, 1 << 20, 256 << 20)
 # Uploads of a large dense array as parts of a copy to warm memory, and reads as parts of one to fresh memory.
@@ -141,33 +141,16 @@ class Runner:
         return spent / repeats
 
 
-class Worker:
+class Worker(WorkerProcess):
     """An implementation in a process of its own."""
 
     def __init__(self, implementation: str, python: str) -> None:
         environment = {**os.environ, "PJRT_DEVICE": "CPU", "JAX_PLATFORMS": "cpu"}
-        self.process = subprocess.Popen(
-            [python, str(Path(__file__).resolve()), "--serve", implementation], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.ways: list[str] = json.loads(self._answer())
-
-    def _answer(self) -> str:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a worker ended with status {self.process.wait()}; its messages are above")
-        return line
+        super().__init__([python, str(Path(__file__).resolve()), "--serve", implementation], environment)
+        self.ways: list[str] = self.answer()
 
     def seconds(self, size: int, form: str, name: str) -> float:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([size, form, name]) + "\n")
-        self.process.stdin.flush()
-        return float(json.loads(self._answer()))
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+        return float(self.ask([size, form, name]))
 
 
 def serve(implementation: str) -> None:
