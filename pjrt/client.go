@@ -26,6 +26,7 @@ type Client struct {
 
 	store                        uintptr      // of key-values, 0 for none
 	buffers, executables, others atomic.Int64 // alive
+	blocks                       sync.Pool    // of *block with room
 	closing                      sync.Mutex
 	closed                       bool
 }

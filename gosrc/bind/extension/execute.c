@@ -1,12 +1,12 @@
+#include "data_type.h"
 #include "extension.h"
 
 // Runs with more arguments or results than this take a block of memory.
 #define FEW 32
 
-static PyObject* handle_name = NULL;  // "_handle"
-
 // Reads the handle of one argument. 0, or -1 with an exception set.
-static int handle_of(PyObject* item, Py_ssize_t index, PyTypeObject* type, long long* handle) {
+static int handle_of(PyObject* item, Py_ssize_t index, long long* handle) {
+  PyTypeObject* type = xla_go_data_type();
   if (!PyObject_TypeCheck(item, type)) {
     PyErr_Format(PyExc_TypeError,
                  "execute(): expected %s as argument %zd, got %s: put an array on the device with "
@@ -14,33 +14,38 @@ static int handle_of(PyObject* item, Py_ssize_t index, PyTypeObject* type, long 
                  type->tp_name, index, Py_TYPE(item)->tp_name);
     return -1;
   }
-  PyObject* number = PyObject_GetAttr(item, handle_name);
-  if (number == NULL) return -1;
+  PyObject* number = *xla_go_data_handle(item);
+  if (number == NULL) {
+    PyErr_Format(PyExc_ValueError, "execute(): expected open data as argument %zd, got a %s that was never made",
+                 index, type->tp_name);
+    return -1;
+  }
   *handle = PyLong_AsLongLong(number);
-  Py_DECREF(number);
   return *handle == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
 // Makes the object that owns an open handle.
-static PyObject* new_result(PyTypeObject* type, PyObject* nothing, long long handle) {
+static PyObject* new_result(long long handle) {
+  PyTypeObject* type = xla_go_data_type();
   PyObject* number = PyLong_FromLongLong(handle);
   if (number == NULL) return NULL;
-  PyObject* result = type->tp_new(type, nothing, NULL);
-  if (result != NULL && PyObject_SetAttr(result, handle_name, number) != 0) Py_CLEAR(result);
-  Py_DECREF(number);
+  PyObject* result = type->tp_alloc(type, 0);
+  if (result == NULL) {
+    Py_DECREF(number);
+    return NULL;
+  }
+  *xla_go_data_handle(result) = number;
   return result;
 }
 
-static PyObject* new_results(PyTypeObject* type, const long long* handles, int count) {
+static PyObject* new_results(const long long* handles, int count) {
   PyObject* list = PyList_New(count);
-  PyObject* nothing = PyTuple_New(0);
   int made = 0;
-  while (list != NULL && nothing != NULL && made < count) {
-    PyObject* result = new_result(type, nothing, handles[made]);
+  while (list != NULL && made < count) {
+    PyObject* result = new_result(handles[made]);
     if (result == NULL) break;
     PyList_SET_ITEM(list, made++, result);
   }
-  Py_XDECREF(nothing);
   if (list != NULL && made == count) return list;
   Py_XDECREF(list);
   Py_BEGIN_ALLOW_THREADS;
@@ -49,11 +54,11 @@ static PyObject* new_results(PyTypeObject* type, const long long* handles, int c
   return NULL;
 }
 
-static PyObject* run(long long computation, PyObject* arguments, PyTypeObject* type, char* device,
-                     PyObject* kept, long long* handles) {
+static PyObject* run(long long computation, PyObject* arguments, char* device, PyObject* kept,
+                     long long* handles) {
   const Py_ssize_t count = PyTuple_GET_SIZE(arguments), kept_count = PyTuple_GET_SIZE(kept);
   for (Py_ssize_t i = 0; i < count; i++) {
-    if (handle_of(PyTuple_GET_ITEM(arguments, i), i, type, &handles[i]) != 0) return NULL;
+    if (handle_of(PyTuple_GET_ITEM(arguments, i), i, &handles[i]) != 0) return NULL;
   }
   for (Py_ssize_t i = 0; i < kept_count; i++) {
     handles[count + i] = PyLong_AsLongLong(PyTuple_GET_ITEM(kept, i));
@@ -67,32 +72,30 @@ static PyObject* run(long long computation, PyObject* arguments, PyTypeObject* t
                          FEW, &results, &result_count);
   Py_END_ALLOW_THREADS;
   if (failure != NULL) return xla_go_raise(failure);
-  PyObject* list = new_results(type, results, result_count);
+  PyObject* list = new_results(results, result_count);
   if (results != few) free(results);
   return list;
 }
 
 PyObject* xla_go_call_execute(PyObject* Py_UNUSED(module), PyObject* const* arguments,
                               Py_ssize_t count) {
-  if (count != 5 || !PyTuple_Check(arguments[1]) || !PyType_Check(arguments[2]) ||
-      !PyTuple_Check(arguments[4])) {
-    PyErr_SetString(PyExc_TypeError,
-                    "execute(): expected (computation, arguments, result_type, device, kept)");
+  if (count != 4 || !PyTuple_Check(arguments[1]) || !PyTuple_Check(arguments[3])) {
+    PyErr_SetString(PyExc_TypeError, "execute(): expected (computation, arguments, device, kept)");
+    return NULL;
+  }
+  if (xla_go_data_type() == NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "FAILED_PRECONDITION: execute(): expected own_data_type first");
     return NULL;
   }
   if (xla_go_forked()) return xla_go_raise_forked();
-  if (handle_name == NULL && (handle_name = PyUnicode_InternFromString("_handle")) == NULL) {
-    return NULL;
-  }
   const long long computation = PyLong_AsLongLong(arguments[0]);
   if (computation == -1 && PyErr_Occurred()) return NULL;
   const char* device = NULL;
-  if (arguments[3] != Py_None && (device = PyUnicode_AsUTF8(arguments[3])) == NULL) return NULL;
-  const Py_ssize_t numbers = PyTuple_GET_SIZE(arguments[1]) + PyTuple_GET_SIZE(arguments[4]);
+  if (arguments[2] != Py_None && (device = PyUnicode_AsUTF8(arguments[2])) == NULL) return NULL;
+  const Py_ssize_t numbers = PyTuple_GET_SIZE(arguments[1]) + PyTuple_GET_SIZE(arguments[3]);
   long long few[FEW], *handles = few;
   if (numbers > FEW && (handles = PyMem_New(long long, numbers)) == NULL) return PyErr_NoMemory();
-  PyObject* result = run(computation, arguments[1], (PyTypeObject*)arguments[2], (char*)device,
-                         arguments[4], handles);
+  PyObject* result = run(computation, arguments[1], (char*)device, arguments[3], handles);
   if (handles != few) PyMem_Free(handles);
   return result;
 }

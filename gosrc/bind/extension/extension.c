@@ -1,5 +1,7 @@
 #include "extension.h"
 
+#include "data_type.h"
+
 #include <pthread.h>
 
 static volatile int forked = 0;
@@ -22,7 +24,7 @@ PyObject* xla_go_raise_forked(void) {
   return NULL;
 }
 
-static PyObject* call_close_data(PyObject* Py_UNUSED(module), PyObject* handle) {
+PyObject* xla_go_close_data(PyObject* handle) {
   const long long number = PyLong_AsLongLong(handle);
   if (number == -1 && PyErr_Occurred()) return NULL;
   if (number == 0 || forked) Py_RETURN_NONE;  // in a forked child the parent owns the memory
@@ -32,6 +34,10 @@ static PyObject* call_close_data(PyObject* Py_UNUSED(module), PyObject* handle) 
   Py_END_ALLOW_THREADS;
   if (failure != NULL) return xla_go_raise(failure);
   Py_RETURN_NONE;
+}
+
+static PyObject* call_close_data(PyObject* Py_UNUSED(module), PyObject* handle) {
+  return xla_go_close_data(handle);
 }
 
 PyObject* xla_go_call_execute(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
@@ -57,10 +63,12 @@ static PyMethodDef methods[] = {
      "dlpack_view(record, versioned, address, element, shape, device): the handle of data over\n"
      "the record's memory, which owns the record from then on. Not blocking."},
     {"execute", (PyCFunction)(void (*)(void))xla_go_call_execute, METH_FASTCALL,
-     "execute(computation, arguments, result_type, device, kept): queues a run of the computation\n"
-     "with that handle and gives a list of result_type. arguments is a tuple of result_type,\n"
-     "device None or a name, kept a tuple of the numbers of arguments that are not donated. Not\n"
-     "blocking."},
+     "execute(computation, arguments, device, kept): queues a run of the computation with that\n"
+     "handle and gives a list of data. arguments is a tuple of data, device None or a name, kept a\n"
+     "tuple of the numbers of arguments that are not donated. Not blocking."},
+    {"own_data_type", xla_go_call_own_data_type, METH_O,
+     "own_data_type(type): makes that class, whose slot _handle holds a handle of data, the one\n"
+     "whose objects execute takes and makes. They give their handles back when they go."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -21,6 +21,10 @@ PyObject* xla_go_raise(char* failure);
 // Raises what a call in a forked child raises. Gives NULL.
 PyObject* xla_go_raise_forked(void);
 
+// Drops the hold on the device memory of a handle, an int. Idempotent. None, or NULL with a Python
+// exception set.
+PyObject* xla_go_close_data(PyObject* handle);
+
 // --- Go's side (gosrc/dispatch). A failure is a text to be freed, NULL where there is none. ---
 
 // Queues a run on one device, NULL for the computation's first. `arguments` are handles of data and

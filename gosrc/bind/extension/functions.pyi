@@ -1,13 +1,10 @@
 # Types of the functions of xla_go._native. The texts of their RuntimeErrors begin with a status code's name.
 
-from typing import TypeVar
-
 # Those that are written by hand, in extension.c.
 
-_Data = TypeVar("_Data")
-
 def close_data(handle: int, /) -> None: ...
-def execute(computation: int, arguments: tuple[_Data, ...], result_type: type[_Data], device: str | None, kept: tuple[int, ...], /) -> list[_Data]: ...
+def own_data_type(type: type[object], /) -> None: ...
+def execute(computation: int, arguments: tuple[object, ...], device: str | None, kept: tuple[int, ...], /) -> list[object]: ...
 def dlpack_lend(
     reference: int,
     address: int,

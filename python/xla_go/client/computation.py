@@ -21,7 +21,7 @@ __all__ = ["Computation", "compile", "deserialize", "environment_hash", "set_com
 _BYTECODE = b"ML\xefR"
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
-_Execute = Callable[[int, tuple[Data, ...], type[Data], "str | None", tuple[int, ...]], list[Data]]
+_Execute = Callable[[int, tuple[Data, ...], "str | None", tuple[int, ...]], list[Data]]
 _execute: _Execute  # set before there is any Computation
 
 
@@ -65,7 +65,7 @@ class Computation:
         reads its results.
         """
         try:
-            return _execute(self._handle, arguments, Data, device, keep)
+            return _execute(self._handle, arguments, device, keep)
         except RuntimeError as error:
             raise _runtime.translate(error) from None
 

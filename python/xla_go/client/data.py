@@ -37,9 +37,10 @@ class Data:
 
     __slots__ = ("__weakref__", "_about", "_handle")
 
-    _handle: int  # 0 once closed; what the extension's `execute` reads and sets
+    # 0 once closed. The extension's `execute` reads and sets it, and its own `__del__` gives it back.
+    _handle: int
     _about: _About  # unset until it is asked for
-    _close_native: ClassVar[Any]  # set with the first one
+    _close_native: ClassVar[Any] = None  # set with the first one
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -48,9 +49,6 @@ class Data:
         """Gives the memory up. Idempotent. Queued runs that read it keep it as long as they need it."""
         handle, self._handle = self._handle, 0
         self._close_native(handle)
-
-    def __del__(self) -> None:
-        self._close_native(self._handle)
 
     def __enter__(self) -> Data:
         return self
@@ -205,7 +203,9 @@ class Data:
 def link() -> ModuleType:
     """The extension module, and with it what closes a Data: to be called before there is any."""
     native = _runtime.native()
-    Data._close_native = native.close_data
+    if Data._close_native is None:
+        native.own_data_type(Data)
+        Data._close_native = native.close_data
     return native
 
 
