@@ -7,9 +7,7 @@ static Py_ssize_t handle_offset = 0;
 
 PyTypeObject* xla_go_data_type(void) { return data_type; }
 
-PyObject** xla_go_data_handle(PyObject* data) {
-  return (PyObject**)((char*)data + handle_offset);
-}
+PyObject** xla_go_data_handle(PyObject* data) { return (PyObject**)((char*)data + handle_offset); }
 
 static PyObject* finalize(PyObject* self, PyObject* Py_UNUSED(nothing)) {
   PyObject* handle = *xla_go_data_handle(self);

@@ -16,7 +16,8 @@ static int handle_of(PyObject* item, Py_ssize_t index, long long* handle) {
   }
   PyObject* number = *xla_go_data_handle(item);
   if (number == NULL) {
-    PyErr_Format(PyExc_ValueError, "execute(): expected open data as argument %zd, got a %s that was never made",
+    PyErr_Format(PyExc_ValueError,
+                 "execute(): expected open data as argument %zd, got a %s that was never made",
                  index, type->tp_name);
     return -1;
   }
@@ -84,7 +85,8 @@ PyObject* xla_go_call_execute(PyObject* Py_UNUSED(module), PyObject* const* argu
     return NULL;
   }
   if (xla_go_data_type() == NULL) {
-    PyErr_SetString(PyExc_RuntimeError, "FAILED_PRECONDITION: execute(): expected own_data_type first");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "FAILED_PRECONDITION: execute(): expected own_data_type first");
     return NULL;
   }
   if (xla_go_forked()) return xla_go_raise_forked();

@@ -1,8 +1,8 @@
 #include "extension.h"
 
-#include "data_type.h"
-
 #include <pthread.h>
+
+#include "data_type.h"
 
 static volatile int forked = 0;
 
@@ -64,7 +64,8 @@ static PyMethodDef methods[] = {
      "the record's memory, which owns the record from then on. Not blocking."},
     {"execute", (PyCFunction)(void (*)(void))xla_go_call_execute, METH_FASTCALL,
      "execute(computation, arguments, device, kept): queues a run of the computation with that\n"
-     "handle and gives a list of data. arguments is a tuple of data, device None or a name, kept a\n"
+     "handle and gives a list of data. arguments is a tuple of data, device None or a name, kept "
+     "a\n"
      "tuple of the numbers of arguments that are not donated. Not blocking."},
     {"own_data_type", xla_go_call_own_data_type, METH_O,
      "own_data_type(type): makes that class, whose slot _handle holds a handle of data, the one\n"
