@@ -81,6 +81,9 @@ func upload(target *C.xla_go_tensor, data uintptr, strides *C.int64_t) error {
 			byteStrides[i] *= v.Dtype.Size()
 		}
 	}
+	if core.Partitioned() {
+		return deferUpload(&v, dims, data, byteStrides)
+	}
 	copied := make(chan struct{})
 	values, err := core.Client().TransferToDevice([]client.TensorSource{{
 		Shape: shape.Shape{Dtype: v.Dtype, Dims: dims}, Device: d.Name(), Address: data, ByteStrides: byteStrides, Release: func() { close(copied) },
@@ -93,6 +96,22 @@ func upload(target *C.xla_go_tensor, data uintptr, strides *C.int64_t) error {
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
 	return space.Write(&v, core.Graph.Leaf(ir.NewBuffer(values[0]), v.Dtype, dims))
+}
+
+// deferUpload keeps a copy of the host's data until somebody needs it on the devices, or says how it is to lie over them.
+func deferUpload(v *ops.View, dims []int64, data uintptr, byteStrides []int64) error {
+	strides := shape.RowMajorStrides(dims)
+	for i := range byteStrides {
+		strides[i] = byteStrides[i] / v.Dtype.Size()
+	}
+	copied := make([]byte, shape.Product(dims)*v.Dtype.Size())
+	r := reading{sizes: dims, strides: strides, item: v.Dtype.Size()}
+	r.strided(unsafe.Pointer(unsafe.SliceData(copied)), *(*unsafe.Pointer)(unsafe.Pointer(&data)))
+	core := space.Core
+	core.LockResolved()
+	defer core.Mu.Unlock()
+	defer core.Graph.EndCall()
+	return space.Write(v, core.DeferredLeaf(copied, v.Dtype, dims))
 }
 
 //export xlaGoCopy
@@ -155,7 +174,10 @@ func copyAcross(source, target *C.xla_go_tensor) error {
 	core.Mu.Lock()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
-	leaf := core.Graph.Leaf(ir.NewBuffer(moved), d, dims)
+	leaf, err := core.Leaf(moved, d, dims)
+	if err != nil {
+		return err
+	}
 	to, err := view(target)
 	if err != nil {
 		return err
@@ -167,7 +189,7 @@ func copyAcross(source, target *C.xla_go_tensor) error {
 // empty view.
 func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) {
 	core := space.Core
-	core.Mu.Lock()
+	core.LockResolved()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
 	v, err := view(source)
@@ -207,7 +229,7 @@ func xlaGoSync(device C.int32_t, token *C.int64_t, e *C.xla_go_error) (result C.
 	}
 	d.WaitForRoom()
 	*token = 0
-	core.Mu.Lock()
+	core.LockResolved()
 	defer core.Mu.Unlock()
 	step, err := d.Cut()
 	if err != nil {
@@ -238,6 +260,9 @@ func xlaGoCount(name *C.char, n C.int64_t) { metrics.Counter(C.GoString(name)).A
 
 //export xlaGoDeviceCount
 func xlaGoDeviceCount() C.int32_t {
+	if space.Core.Partitioned() {
+		return 1
+	}
 	return C.int32_t(space.Core.Client().GetNumLocalDevices())
 }
 

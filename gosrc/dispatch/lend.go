@@ -10,7 +10,6 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
-	"xla_go/gosrc/ir"
 	"xla_go/gosrc/ops"
 	"xla_go/gosrc/status"
 )
@@ -19,7 +18,7 @@ import (
 // until it is there, then LendFinish or read_cancel. id is a storage's that the adapter holds. Not blocking.
 func LendBegin(id int64) (token int64, err error) {
 	core := space.Core
-	core.Mu.Lock()
+	core.LockResolved()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
 	storage := space.Get(id)
@@ -66,6 +65,10 @@ func Adopt(id, handle int64) error {
 	if _, open := DataHandles.Remove(handle); !open {
 		return status.Errorf(status.InvalidArgument, "Adopt(): the data has been closed")
 	}
-	storage.Set(core.Graph.Leaf(ir.NewBuffer(data), s.Dtype, slices.Clone(s.Dims)))
+	leaf, err := core.Leaf(data, s.Dtype, slices.Clone(s.Dims))
+	if err != nil {
+		return err
+	}
+	storage.Set(leaf)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/executor"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/ops"
 	"xla_go/gosrc/shape"
@@ -95,7 +96,7 @@ func PendingReads() int {
 //export xlaGoReadBegin
 func xlaGoReadBegin(source *C.xla_go_tensor, token *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
 	core := space.Core
-	core.Mu.Lock()
+	core.LockResolved()
 	defer core.Mu.Unlock()
 	defer recovered(e, &result)
 	defer core.Graph.EndCall()
@@ -212,6 +213,16 @@ func (r *reading) copyTo(destination unsafe.Pointer) error {
 			C.xla_go_prefer_large_pages(destination, C.size_t(r.bytes))
 		}
 		return c.TransferFromDeviceInto(data, unsafe.Slice((*byte)(destination), r.bytes))
+	}
+	if s := data.Sharding(); s != nil {
+		if parsed, err := hlo.ParseSharding(s.OpSharding); err == nil && parsed.Kind == hlo.Replicated {
+			whole, err := c.GetDataShard(data, 0)
+			if err != nil {
+				return err
+			}
+			defer whole.Close()
+			data = whole
+		}
 	}
 	inbound.Observe(float64(r.bytes))
 	reference, err := c.AcquireExternalReference(data)

@@ -9,6 +9,7 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/diskcache"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/status"
@@ -26,12 +27,14 @@ var (
 // executable is one program, compiled or on its way. The fields below done are set before done is
 // closed and not changed afterwards.
 type executable struct {
-	key    []byte        // without donors
-	donors []ir.Donation // sorted by parameter
-	eager  bool          // of one operator, in eager mode
+	key         []byte        // without donors
+	donors      []ir.Donation // sorted by parameter
+	eager       bool          // of one operator, in eager mode
+	partitioned bool          // over all devices
 
 	done        chan struct{}
 	computation client.Computation
+	shardings   []*hlo.Sharding // of the outputs of a partitioned program
 	scalarBytes int
 	err         error
 }
@@ -152,6 +155,9 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 		program.Donors = e.donors
 		e.computation, e.scalarBytes, fromDisk, err = c.build(program, d, c.persistence, e.eager)
 	}
+	if err == nil && e.partitioned {
+		e.shardings, err = outputShardings(e.computation, len(program.Outputs))
+	}
 	e.err = err
 	took := time.Since(started)
 	close(e.done)
@@ -176,9 +182,14 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 		return nil, 0, false, err
 	}
 	instance := client.CompileInstance{
-		HLO: module.HLO, Name: "step", CompilationDevice: d.name,
-		Devices: []string{d.name}, ParameterIsTupledArguments: module.TupledArguments, EagerMode: eager,
+		HLO: module.HLO, Name: "step", CompilationDevice: d.name, ParameterIsTupledArguments: module.TupledArguments, EagerMode: eager,
+		IsSharded: module.Partitioned, AllowSPMDShardingPropagationToOutput: module.Partitioned,
 	}
+	devices := []string{d.name}
+	if module.Partitioned {
+		instance.CompilationDevice, devices = spmdDevice, c.client.GetAllDevices()
+	}
+	instance.Devices = c.client.GetCompilationDevices(instance.CompilationDevice, devices)
 	var key diskcache.Key
 	if kept != nil {
 		key = kept.key(&instance)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/status"
 )
@@ -108,6 +109,9 @@ func (c *Core) Device(index int) (*Device, error) {
 	if index < 0 || index >= len(c.devices) {
 		return nil, status.Errorf(status.InvalidArgument, "device xla:%d: expected a device number below %d, the count of local devices", index, len(c.devices))
 	}
+	if index > 0 && c.Partitioned() {
+		return nil, status.Errorf(status.InvalidArgument, "device xla:%d: expected xla:0, which stands for all devices since programs are partitioned over them", index)
+	}
 	return c.devices[index], nil
 }
 
@@ -122,7 +126,10 @@ type Device struct {
 	head, tail    *Root // roots with a pending value, oldest first
 	pendingRoots  int
 	madeSinceCut  int64
-	deferredError error // see TakeDeferredError
+	deferredError error   // see TakeDeferredError
+	unlabelled    []*step // queued, with outputs whose shardings their compile will tell
+
+	partitioning atomic.Pointer[partitioning] // nil while programs run on one device each
 
 	queueMu      sync.Mutex
 	queueChanged *sync.Cond
@@ -133,8 +140,13 @@ type Device struct {
 	unended  atomic.Int64 // steps in settling and being settled
 }
 
-// Name gives the client's name of the device, for example CPU:0.
-func (d *Device) Name() string { return d.name }
+// Name gives the client's name of the device, for example CPU:0, or SPMD:0 where it stands for all.
+func (d *Device) Name() string {
+	if d.partitioning.Load() != nil {
+		return spmdDevice
+	}
+	return d.name
+}
 
 // Root is a live place that holds an IR value: a storage, or a read on its way. All its methods
 // run under Core.Mu.
@@ -147,6 +159,9 @@ type Root struct {
 	device  *Device
 	pending bool
 	failure error // the value was lost; reads raise this until it is overwritten
+
+	annotation     *hlo.Sharding // how values of annotationDims are to lie; nil for none
+	annotationDims []int64
 
 	previous, next *Root
 }
@@ -246,6 +261,9 @@ func (d *Device) EndCall() error {
 	d.core.DrainReleases()
 	d.madeSinceCut += int64(d.core.Graph.Temporaries())
 	d.core.Graph.EndCall()
+	if d.label() != nil {
+		return nil // the graph waits for the next call: this one must not wait for a compile
+	}
 	if d.core.eager.Load() {
 		_, err := d.Cut()
 		return err

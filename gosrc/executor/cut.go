@@ -8,6 +8,7 @@ import (
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/ir"
+	"xla_go/gosrc/status"
 )
 
 // Cut makes one program of everything live and pending on the device and queues it. The pending
@@ -69,6 +70,9 @@ func (d *Device) cut() (*Step, error) {
 		d.madeSinceCut = 0
 		return nil, nil
 	}
+	if d.label() != nil {
+		return nil, status.Errorf(status.Internal, "cut: expected the shardings of all values to be known")
+	}
 	defer cutTime.Since(time.Now())
 	core := d.core
 	s := &step{device: d, fence: make(chan struct{}), settled: make(chan struct{}), roots: make([]*Root, 0, d.pendingRoots)}
@@ -81,7 +85,7 @@ func (d *Device) cut() (*Step, error) {
 	order := core.Graph.Walk(values)
 	graphSize.Observe(float64(len(order)))
 	allowed := d.collect(order, s)
-	e, varied, err := core.program(d, order, values, allowed)
+	e, varied, err := core.program(d, order, d.signature(s.roots, values), allowed)
 	if err != nil {
 		for _, b := range s.arguments {
 			b.Release()
@@ -98,6 +102,10 @@ func (d *Device) cut() (*Step, error) {
 		}
 	}
 	d.installPlaceholders(s)
+	if e.partitioned {
+		d.unlabelled = append(d.unlabelled, s)
+		d.label()
+	}
 	d.enqueue(s)
 	return &Step{s}, nil
 }
@@ -109,8 +117,7 @@ func (d *Device) cut() (*Step, error) {
 // A program is compiled as it is at first, with constant offsets, which is the faster code. Once a second graph
 // differs from a known one in nothing but offsets, those become parameters, and one program serves
 // all that follow.
-func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donation) (e *executable, varied []bool, err error) {
-	signature := ir.Signature{Outputs: values}
+func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, allowed []ir.Donation) (e *executable, varied []bool, err error) {
 	key := ir.AppendKey(c.keyScratch[:0], order, signature)
 	c.keyScratch = key // whoever keeps it makes a copy
 	if e = c.cache.find(key, allowed); e != nil && !isFailed(e) {
@@ -147,7 +154,7 @@ func (c *Core) program(d *Device, order, values []*ir.Node, allowed []ir.Donatio
 
 // start puts a program into the cache and compiles it on a goroutine of its own. An empty reason is found out there.
 func (c *Core) start(key []byte, allowed []ir.Donation, d *Device, reason string) *executable {
-	e := &executable{key: key, donors: allowed, eager: c.eager.Load(), done: make(chan struct{})}
+	e := &executable{key: key, donors: allowed, eager: c.eager.Load(), partitioned: d.partitioning.Load() != nil, done: make(chan struct{})}
 	c.cache.add(e)
 	countUncached.Add(1)
 	noted, candidates := c.compiles.begin(key, reason)
@@ -185,7 +192,11 @@ func (d *Device) collect(order []*ir.Node, s *step) (allowed []ir.Donation) {
 	for _, n := range order {
 		if n.Kind == ir.KindParameter {
 			if b := bases[n]; b.count > 0 && int(n.References()) == int(n.Edges())+b.count && d.core.options.Donate {
-				allowed = append(allowed, ir.Donation{Parameter: len(s.arguments), Output: b.output})
+				donor := ir.Donation{Parameter: len(s.arguments), Output: b.output}
+				if d.partitioning.Load() != nil {
+					donor.Output = -1 // the compiler finds the output: one that lies otherwise has another size
+				}
+				allowed = append(allowed, donor)
 			}
 			n.Buffer.Retain()
 			s.arguments = append(s.arguments, n.Buffer)

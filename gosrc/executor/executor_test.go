@@ -32,8 +32,9 @@ var (
 
 type fixture struct {
 	*testing.T
-	core   *executor.Core
-	device *executor.Device
+	core    *executor.Core
+	device  *executor.Device
+	devices []string // of the client
 }
 
 // start makes a core over the real plugin, with either client (XLA_USE_IFRT). When the test ends nothing may be left.
@@ -56,7 +57,7 @@ func startOn(t *testing.T, c client.Client) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t, core, device}
+	f := &fixture{t, core, device, c.GetLocalDevices()}
 	t.Cleanup(func() {
 		device.WaitIdle()
 		core.Mu.Lock()
@@ -75,12 +76,8 @@ func startOn(t *testing.T, c client.Client) *fixture {
 // root makes a root that holds the values on the device.
 func (f *fixture) root(values ...float32) *executor.Root {
 	f.Helper()
-	bytes := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(v))
-	}
 	data, err := f.core.Client().TransferToDevice([]client.TensorSource{{
-		Shape: shape.Make(dtype.F32, int64(len(values))), Device: f.device.Name(), Bytes: bytes,
+		Shape: shape.Make(dtype.F32, int64(len(values))), Device: f.devices[0], Bytes: float32Bytes(values),
 	}})
 	if err != nil {
 		f.Fatal(err)
@@ -91,6 +88,14 @@ func (f *fixture) root(values ...float32) *executor.Root {
 	r.Set(f.core.Graph.Leaf(ir.NewBuffer(data[0]), dtype.F32, []int64{int64(len(values))}))
 	f.core.Graph.EndCall()
 	return r
+}
+
+func float32Bytes(values []float32) []byte {
+	bytes := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(v))
+	}
+	return bytes
 }
 
 func (f *fixture) empty() *executor.Root {

@@ -126,6 +126,9 @@ func (p *persistence) key(instance *client.CompileInstance) diskcache.Key {
 	field(p.host)
 	field(instance.HLO)
 	field(fmt.Appendf(nil, "%v %v %v", instance.CompilationDevice, instance.Devices, instance.ParameterIsTupledArguments))
+	if instance.IsSharded {
+		field(fmt.Appendf(nil, "partitioned %v", instance.AllowSPMDShardingPropagationToOutput))
+	}
 	return diskcache.Key(h.Sum(nil))
 }
 

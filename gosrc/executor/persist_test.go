@@ -22,7 +22,7 @@ func (f *fixture) another(options executor.Options) *fixture {
 	if err != nil {
 		f.Fatal(err)
 	}
-	return &fixture{f.T, core, device}
+	return &fixture{f.T, core, device, f.devices}
 }
 
 // sum runs one program and gives what it counted: runs of the compiler, and hits, misses and failures of the cache.

@@ -208,6 +208,9 @@ func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err erro
 		}
 		arguments = append(arguments, data)
 	}
+	if e.partitioned {
+		return d.launchPartitioned(s, arguments)
+	}
 	if len(s.scalars) > 0 {
 		pack, err := d.uploadScalars(s.scalars)
 		if err != nil {
@@ -219,10 +222,14 @@ func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err erro
 	countExecute.Add(1)
 	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: e.eager}
 	outputs, err = d.core.client.ExecuteComputation(e.computation, arguments, d.name, options)
+	return outputs, true, s.checkResults(outputs, err)
+}
+
+func (s *step) checkResults(outputs []client.Data, err error) error {
 	if err == nil && len(outputs) != len(s.outputs) {
-		err = status.Errorf(status.Internal, "execute: the program has %d results, expected %d", len(outputs), len(s.outputs))
+		return status.Errorf(status.Internal, "execute: the program has %d results, expected %d", len(outputs), len(s.outputs))
 	}
-	return outputs, true, err
+	return err
 }
 
 // uploadScalars makes the one small transfer of a step. The scalars of a step share a u32 array.
@@ -269,13 +276,16 @@ func (d *Device) runApart(s *step, stepError error) {
 			continue
 		}
 		part, parameters, scalars := program.Only(i)
+		if s.executable.partitioned {
+			part.Shardings = s.executable.shardings[i : i+1] // its leaf is in keys with this one
+		}
 		computation, _, _, err := d.core.build(part, d, nil, false)
 		if err != nil {
 			lost++
 			out.Replace(nil, err)
 			continue
 		}
-		single := &step{device: d, executable: &executable{computation: computation}, outputs: s.outputs[i : i+1]}
+		single := &step{device: d, executable: &executable{computation: computation, partitioned: s.executable.partitioned}, outputs: s.outputs[i : i+1]}
 		for _, p := range parameters {
 			single.arguments = append(single.arguments, s.arguments[p])
 		}

@@ -1,5 +1,15 @@
 package hlo
 
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "xla_go/gosrc/hlo/proto"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+)
+
 // Sharding says how a value is divided over the devices of an SPMD program.
 type Sharding struct {
 	Kind            ShardingKind
@@ -21,7 +31,109 @@ const (
 	ShardingTuple ShardingKind = 2
 	Tiled         ShardingKind = 3
 	Manual        ShardingKind = 4
+	UnknownLayout ShardingKind = 5
 )
+
+// ParseSharding reads a serialized OpSharding. Layouts that are alike come out alike: a device list that is counted (iota)
+// is written out, the devices that have copies of one tile are sorted, and tiles that divide nothing are Replicated.
+//
+// Errors: InvalidArgument where the bytes are no OpSharding or its devices do not fit its tiles, Unimplemented for a
+// tuple and for tiles that are partly manual.
+func ParseSharding(serialized []byte) (*Sharding, error) {
+	var message pb.OpSharding
+	if err := proto.Unmarshal(serialized, &message); err != nil {
+		return nil, status.Errorf(status.InvalidArgument, "ParseSharding(): expected a serialized OpSharding, got %d other bytes", len(serialized))
+	}
+	s := &Sharding{Kind: ShardingKind(message.Type)}
+	switch s.Kind {
+	case Replicated, Manual, UnknownLayout:
+		return s, nil
+	case Maximal:
+		s.Devices = message.TileAssignmentDevices
+		if len(s.Devices) != 1 {
+			return nil, status.Errorf(status.InvalidArgument, "ParseSharding(): expected one device that has the value, got %d", len(s.Devices))
+		}
+		return s, nil
+	case Tiled:
+	default:
+		return nil, status.Errorf(status.Unimplemented, "ParseSharding(): expected the sharding of one array, got type %v", message.Type)
+	}
+	for _, kind := range message.LastTileDims {
+		if kind != pb.OpSharding_REPLICATED {
+			return nil, status.Errorf(status.Unimplemented, "ParseSharding(): expected tiles that are replicated at most, got some that are %v", kind)
+		}
+	}
+	rank := len(message.TileAssignmentDimensions) - len(message.LastTileDims)
+	if message.ReplicateOnLastTileDim {
+		rank = len(message.TileAssignmentDimensions) - 1
+	}
+	if rank < 0 {
+		return nil, status.Errorf(status.InvalidArgument, "ParseSharding(): expected more than %d tile dimensions", len(message.TileAssignmentDimensions))
+	}
+	s.Tiles = slices.Clone(message.TileAssignmentDimensions[:rank])
+	copies := shape.Product(message.TileAssignmentDimensions[rank:])
+	if copies > 1 {
+		s.Tiles, s.ReplicateOnLast = append(s.Tiles, copies), true
+	}
+	if s.Devices = message.TileAssignmentDevices; len(s.Devices) == 0 {
+		s.Devices = countDevices(message.IotaReshapeDims, message.IotaTransposePerm)
+	}
+	return s.canonical()
+}
+
+// canonical checks a tiled sharding and gives the one form of all that lay an array out alike.
+func (s *Sharding) canonical() (*Sharding, error) {
+	count := shape.Product(s.Tiles)
+	if int64(len(s.Devices)) != count {
+		return nil, status.Errorf(status.InvalidArgument, "sharding: expected %d devices for tiles %v, got %d", count, s.Tiles, len(s.Devices))
+	}
+	copies := s.Copies()
+	if copies == count {
+		return &Sharding{Kind: Replicated}, nil
+	}
+	s.Devices = slices.Clone(s.Devices)
+	for one := range slices.Chunk(s.Devices, int(copies)) {
+		slices.Sort(one)
+	}
+	return s, nil
+}
+
+// countDevices counts through dims, transposed by permutation, as OpSharding's iota form says.
+func countDevices(dims []int64, permutation []int32) []int64 {
+	if len(dims) == 0 || len(permutation) != len(dims) {
+		return nil
+	}
+	strides := shape.RowMajorStrides(dims)
+	list := []int64{0}
+	for _, from := range permutation {
+		if from < 0 || int(from) >= len(dims) {
+			return nil
+		}
+		next := make([]int64, 0, int64(len(list))*dims[from])
+		for _, base := range list {
+			for i := range dims[from] {
+				next = append(next, base+i*strides[from])
+			}
+		}
+		list = next
+	}
+	return list
+}
+
+// Proto gives the serialized OpSharding.
+func (s *Sharding) Proto() []byte {
+	var e encoder
+	s.append(&e)
+	// Replicated is all zeros, so its message has no bytes; it must not be nil.
+	return append([]byte{}, e.buf...)
+}
+
+// Equal is true where both are written alike; see ParseSharding for the form in which like layouts are.
+func (s *Sharding) Equal(o *Sharding) bool {
+	return s.Kind == o.Kind && s.ReplicateOnLast == o.ReplicateOnLast && slices.Equal(s.Tiles, o.Tiles) && slices.Equal(s.Devices, o.Devices) &&
+		slices.EqualFunc(s.Elements, o.Elements, func(a, b Sharding) bool { return a.Equal(&b) }) &&
+		slices.Equal(s.IotaDims, o.IotaDims) && slices.Equal(s.IotaPermutation, o.IotaPermutation)
+}
 
 // SetSharding attaches a sharding to the instructions that follow, until it is called again;
 // nil ends it.
@@ -30,10 +142,7 @@ func (b *Builder) SetSharding(s *Sharding) {
 	if s == nil {
 		return
 	}
-	var e encoder
-	s.append(&e)
-	// Replicated is all zeros, so its message has no bytes, but it must be there.
-	b.sharding = append([]byte{}, e.buf...)
+	b.sharding = s.Proto()
 }
 
 func (s *Sharding) append(e *encoder) {

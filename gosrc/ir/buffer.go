@@ -6,6 +6,7 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/shape"
 )
 
@@ -22,6 +23,8 @@ type Buffer struct {
 	settled    <-chan struct{} // closed when value is final; nil where it always was
 	value      atomic.Pointer[bufferValue]
 	replaced   []client.Data // what Replace took out, under mu
+	sharding   atomic.Pointer[bufferSharding]
+	deferred   *deferredValue // of NewDeferred
 }
 
 type bufferValue struct {
@@ -40,6 +43,15 @@ func NewBuffer(data client.Data) *Buffer {
 	b := &Buffer{}
 	b.value.Store(&bufferValue{data: data})
 	b.references.Store(1)
+	return b
+}
+
+// NewSharded is NewBuffer for data that lies over several devices; a nil sharding is of data on one.
+func NewSharded(data client.Data, sharding *hlo.Sharding) *Buffer {
+	b := NewBuffer(data)
+	if sharding != nil {
+		b.SetSharding(sharding)
+	}
 	return b
 }
 
@@ -73,7 +85,8 @@ func (b *Buffer) IsDropped() bool { return b.references.Load() == 0 }
 func (b *Buffer) Fail(err error) { b.value.Store(&bufferValue{err: err}) }
 
 // Replace gives a promise whose value turned out to be lost another one, or the error for good
-// where data is nil. Only before settled is closed.
+// where data is nil; only before settled is closed. At any time it may put the same value in, laid out over
+// other devices. What it replaces lives as long as the buffer.
 func (b *Buffer) Replace(data client.Data, err error) {
 	b.mu.Lock()
 	if old := b.value.Load(); old != nil && old.data != nil {
@@ -84,7 +97,10 @@ func (b *Buffer) Replace(data client.Data, err error) {
 }
 
 // Done is closed when the buffer has been scheduled or has failed; nil where it always was.
-func (b *Buffer) Done() <-chan struct{} { return b.done }
+func (b *Buffer) Done() <-chan struct{} {
+	b.begin()
+	return b.done
+}
 
 // Settled is closed when the value is final: the step that makes it has ended, and what could be
 // run again after a failure has been. nil where it always was.
@@ -92,6 +108,7 @@ func (b *Buffer) Settled() <-chan struct{} { return b.settled }
 
 // Wait blocks until the value has been scheduled (not until it is computed) and gives its data.
 func (b *Buffer) Wait() (client.Data, error) {
+	b.begin()
 	if b.done != nil {
 		<-b.done
 	}
@@ -111,6 +128,7 @@ func (b *Buffer) Final() (client.Data, error) {
 
 // Scheduled gives the data if it is there, without waiting.
 func (b *Buffer) Scheduled() (data client.Data, err error, ok bool) {
+	b.begin()
 	if b.done != nil {
 		select {
 		case <-b.done:

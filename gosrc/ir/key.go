@@ -4,12 +4,15 @@ import (
 	"encoding/binary"
 
 	"xla_go/gosrc/dtype"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/status"
 )
 
 // The canonical key is the program: for each node in post-order its kind, type, attributes and
-// operands (as distances back), then the outputs in order, then the donors. Values of scalars and
-// identities of buffers are not in it. Numbers are varints; attributes are zigzag varints.
+// operands (as distances back), then the outputs in order, then the donors, then over how many
+// devices it is partitioned and the shardings of the outputs. A device value's attributes are how it
+// lies over them. Values of scalars and identities of buffers are not in it. Numbers are varints;
+// attributes are zigzag varints.
 //
 // Two graphs that differ in anything that the compiled program depends on have different keys,
 // and a key can be decoded again, so that lowering, dumps and the persistent cache read it
@@ -20,6 +23,10 @@ type Signature struct {
 	// Outputs are the roots, in order, from the last Walk. Donors are parameter numbers, sorted.
 	Outputs []*Node
 	Donors  []int
+	// Partitions is the number of devices of a partitioned program, 0 for one of a single device; then Shardings may say
+	// how outputs are to lie: nil leaves one to the compiler, and a nil list all of them.
+	Partitions int
+	Shardings  []*hlo.Sharding
 }
 
 // AppendKey appends the key of a walked graph (order is Walk's result) to key.
@@ -47,6 +54,9 @@ func AppendFamilyKey(key []byte, values []int64, order []*Node, s Signature) ([]
 }
 
 func appendNode(key []byte, n *Node, attributes []int64) []byte {
+	if n.Kind == KindParameter && n.Buffer != nil {
+		attributes = n.Buffer.layout()
+	}
 	key = binary.AppendUvarint(key, uint64(n.Kind))
 	key = append(key, byte(n.Dtype))
 	key = appendDims(key, n.Dims)
@@ -70,6 +80,25 @@ func appendSignature(key []byte, s Signature) []byte {
 	for _, d := range s.Donors {
 		key = binary.AppendUvarint(key, uint64(d))
 	}
+	return appendPartitions(key, s.Partitions, len(s.Outputs), s.Shardings)
+}
+
+func appendPartitions(key []byte, partitions, outputs int, shardings []*hlo.Sharding) []byte {
+	key = binary.AppendUvarint(key, uint64(partitions))
+	if partitions == 0 {
+		return key
+	}
+	var scratch [64]int64
+	for i := range outputs {
+		attributes := scratch[:0]
+		if i < len(shardings) {
+			attributes = appendSharding(attributes, shardings[i])
+		}
+		key = binary.AppendUvarint(key, uint64(len(attributes)))
+		for _, a := range attributes {
+			key = binary.AppendVarint(key, a)
+		}
+	}
 	return key
 }
 
@@ -86,6 +115,10 @@ type Program struct {
 	Nodes   []ProgramNode
 	Outputs []int // indices of nodes
 	Donors  []Donation
+	// Partitions is the number of devices that it is partitioned over, 0 for a program of one device; Shardings, as
+	// many as outputs then, say how those are to lie, nil where the compiler chooses.
+	Partitions int
+	Shardings  []*hlo.Sharding
 }
 
 // Donation lets a program reuse the memory of a parameter: for the given output (a position in
@@ -157,6 +190,14 @@ func (r *keyReader) count() int {
 	return int(n)
 }
 
+func (r *keyReader) varints() []int64 {
+	list := make([]int64, r.count())
+	for k := range list {
+		list[k] = r.varint()
+	}
+	return list
+}
+
 // DecodeKey decodes a key; DataLoss where the bytes are not one.
 func DecodeKey(key []byte) (*Program, error) {
 	r := &keyReader{rest: key}
@@ -169,10 +210,7 @@ func DecodeKey(key []byte) (*Program, error) {
 		for k := range n.Dims {
 			n.Dims[k] = int64(r.uvarint())
 		}
-		n.Attributes = make([]int64, r.count())
-		for k := range n.Attributes {
-			n.Attributes[k] = r.varint()
-		}
+		n.Attributes = r.varints()
 		n.Operands = make([]int, r.count())
 		for k := range n.Operands {
 			n.Operands[k] = i - int(r.uvarint())
@@ -192,6 +230,15 @@ func DecodeKey(key []byte) (*Program, error) {
 	p.Donors = make([]Donation, r.count())
 	for k := range p.Donors {
 		p.Donors[k] = Donation{Parameter: int(r.uvarint()), Output: -1}
+	}
+	if p.Partitions = int(r.uvarint()); p.Partitions > 0 {
+		p.Shardings = make([]*hlo.Sharding, len(p.Outputs))
+		for k := range p.Shardings {
+			var err error
+			if p.Shardings[k], err = shardingOf(r.varints()); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if r.bad || len(r.rest) > 0 {
 		return nil, status.Errorf(status.DataLoss, "DecodeKey(): the program key is damaged")
@@ -223,7 +270,7 @@ func (p *Program) AppendKey(key []byte) []byte {
 	for _, d := range p.Donors {
 		key = binary.AppendUvarint(key, uint64(d.Parameter))
 	}
-	return key
+	return appendPartitions(key, p.Partitions, len(p.Outputs), p.Shardings)
 }
 
 // Only gives the part of the program that computes the given output alone, without donors. The
@@ -240,7 +287,10 @@ func (p *Program) Only(output int) (part *Program, parameters, scalars []int) {
 			}
 		}
 	}
-	part = &Program{}
+	part = &Program{Partitions: p.Partitions}
+	if p.Partitions > 0 {
+		part.Shardings = p.Shardings[output : output+1]
+	}
 	moved := make([]int, len(p.Nodes))
 	parameter, scalar := 0, 0
 	for i, n := range p.Nodes {
@@ -274,7 +324,7 @@ func (p *Program) Only(output int) (part *Program, parameters, scalars []int) {
 // each variable node in order (as AppendFamilyKey lists their values), whether its attribute
 // becomes one: a scalar of type s64 that stands right before the node.
 func (p *Program) Vary(isVariable func(node int) bool, parameters []bool) *Program {
-	varied := &Program{Donors: p.Donors}
+	varied := &Program{Donors: p.Donors, Partitions: p.Partitions, Shardings: p.Shardings}
 	moved := make([]int, len(p.Nodes))
 	next := 0
 	for i, n := range p.Nodes {

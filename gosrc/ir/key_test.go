@@ -29,12 +29,19 @@ type build struct {
 	reversed bool // output order
 	scalar   dtype.Dtype
 	donors   []int
+	// parameter is how the first parameter lies over the devices, output the first output, annotation a node in between.
+	partitions                    int
+	parameter, output, annotation *hlo.Sharding
 }
 
 func (c build) key(t *testing.T, scalarBits uint64) []byte {
 	t.Helper()
 	var g Graph
 	a := g.New(KindParameter, c.dtype, c.dims)
+	if c.parameter != nil {
+		a.Buffer = NewPromise(nil, nil)
+		a.Buffer.SetSharding(c.parameter)
+	}
 	b := g.New(KindParameter, c.dtype, c.dims)
 	s := g.Scalar(c.scalar, scalarBits)
 	n := g.New(c.kind, c.dtype, c.dims)
@@ -52,6 +59,9 @@ func (c build) key(t *testing.T, scalarBits uint64) []byte {
 		n.AddOperand(a)
 		n.AddOperand(b)
 	}
+	if c.annotation != nil {
+		n = g.Annotate(n, c.annotation)
+	}
 	m := g.New(testSub, c.dtype, c.dims)
 	m.AddOperand(n)
 	m.AddOperand(b)
@@ -63,12 +73,22 @@ func (c build) key(t *testing.T, scalarBits uint64) []byte {
 		roots = []*Node{m, n, o}
 	}
 	order := g.Walk([]*Node{m, o, n})
-	key := AppendKey(nil, order, Signature{Outputs: roots, Donors: c.donors})
+	key := AppendKey(nil, order, Signature{
+		Outputs: roots, Donors: c.donors, Partitions: c.partitions, Shardings: []*hlo.Sharding{c.output, nil, nil},
+	})
+	if p, err := DecodeKey(key); err != nil || !bytes.Equal(p.AppendKey(nil), key) {
+		t.Errorf("the key is not that of its own program (%v)", err)
+	}
 	g.EndCall()
 	if g.Live() != 0 {
 		t.Fatalf("%d nodes live after the call ended", g.Live())
 	}
 	return key
+}
+
+// rows divides the first of two dimensions.
+func rows(devices ...int64) *hlo.Sharding {
+	return &hlo.Sharding{Kind: hlo.Tiled, Tiles: []int64{int64(len(devices)), 1}, Devices: devices}
 }
 
 func TestKeyDiffersInEveryField(t *testing.T) {
@@ -88,6 +108,22 @@ func TestKeyDiffersInEveryField(t *testing.T) {
 		"scalar type":     func(c *build) { c.scalar = dtype.S64 },
 		"donor":           func(c *build) { c.donors = []int{0} },
 		"other donor":     func(c *build) { c.donors = []int{1} },
+
+		"partitions":                 func(c *build) { c.partitions = 4 },
+		"other partitions":           func(c *build) { c.partitions = 2 },
+		"divided parameter":          func(c *build) { c.partitions, c.parameter = 4, rows(0, 1, 2, 3) },
+		"devices of a parameter":     func(c *build) { c.partitions, c.parameter = 4, rows(0, 2, 1, 3) },
+		"divided output":             func(c *build) { c.partitions, c.output = 4, rows(0, 1, 2, 3) },
+		"devices of an output":       func(c *build) { c.partitions, c.output = 4, rows(3, 2, 1, 0) },
+		"replicated output":          func(c *build) { c.partitions, c.output = 4, &hlo.Sharding{Kind: hlo.Replicated} },
+		"divided value":              func(c *build) { c.partitions, c.annotation = 4, rows(0, 1, 2, 3) },
+		"devices of a divided value": func(c *build) { c.partitions, c.annotation = 4, rows(1, 0, 2, 3) },
+		"copies of a divided value": func(c *build) {
+			c.partitions, c.annotation = 4, &hlo.Sharding{Kind: hlo.Tiled, Tiles: []int64{2, 1, 2}, Devices: []int64{0, 1, 2, 3}, ReplicateOnLast: true}
+		},
+		"other copies of a divided value": func(c *build) {
+			c.partitions, c.annotation = 4, &hlo.Sharding{Kind: hlo.Tiled, Tiles: []int64{2, 1, 2}, Devices: []int64{0, 2, 1, 3}, ReplicateOnLast: true}
+		},
 	}
 	seen := map[string]string{string(base.key(t, 0)): "base"}
 	for name, change := range variants {

@@ -17,39 +17,58 @@ const DefaultTupleThreshold = 3200
 type Module struct {
 	HLO             []byte
 	TupledArguments bool
-	Parameters      int // device values, without the scalar pack
-	ScalarWords     int // 32-bit words of the scalar pack, the last parameter; 0 where there is none
+	Partitioned     bool // over several devices
+	Parameters      int  // device values, without the scalar pack
+	ScalarWords     int  // 32-bit words of the scalar pack, the last parameter; 0 where there is none
 }
 
 // Lower emits the program as an HloModuleProto. Parameters are the device values in post-order;
 // then, if there are scalars, one u32 array that packs them all, so that a run makes one small
 // transfer whatever the scalars' types are. It needs no lock and runs off the calling thread.
 func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err error) {
-	module = &Module{}
+	module = &Module{Partitioned: p.Partitions > 0}
 	var shapes []shape.Shape
+	var shardings []hlo.Sharding
 	for i := range p.Nodes {
 		switch n := &p.Nodes[i]; n.Kind {
 		case KindParameter:
 			module.Parameters++
 			shapes = append(shapes, shape.Shape{Dtype: n.Dtype, Dims: n.Dims})
+			s, err := shardingOf(n.Attributes)
+			if err != nil {
+				return nil, err
+			}
+			if s == nil {
+				s = &hlo.Sharding{Kind: hlo.Replicated}
+			}
+			shardings = append(shardings, *s)
 		case KindScalar:
 			module.ScalarWords += ScalarWords(n.Dtype)
 		}
 	}
 	if module.ScalarWords > 0 {
 		shapes = append(shapes, shape.Make(dtype.U32, int64(module.ScalarWords)))
+		shardings = append(shardings, hlo.Sharding{Kind: hlo.Replicated})
 	}
 	b := hlo.NewBuilder(name)
 	parameters := make([]hlo.Value, len(shapes))
 	if module.TupledArguments = tupleThreshold > 0 && len(shapes) >= tupleThreshold; module.TupledArguments {
+		if module.Partitioned {
+			b.SetSharding(&hlo.Sharding{Kind: hlo.ShardingTuple, Elements: shardings})
+		}
 		tuple := b.TupleParameter(shapes)
+		b.SetSharding(nil)
 		for i := range parameters {
 			parameters[i] = b.GetTupleElement(tuple, i)
 		}
 	} else {
 		for i, s := range shapes {
+			if module.Partitioned {
+				b.SetSharding(&shardings[i])
+			}
 			parameters[i] = b.Parameter(s, fmt.Sprintf("p%d", i))
 		}
+		b.SetSharding(nil)
 	}
 	values := make([][]hlo.Value, len(p.Nodes))
 	parameter, word := 0, 0
@@ -90,6 +109,9 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	outputs := make([]hlo.Value, len(p.Outputs))
 	for i, o := range p.Outputs {
 		outputs[i] = values[o][0]
+		if module.Partitioned && p.Shardings[i] != nil {
+			outputs[i] = annotated(b, outputs[i], p.Shardings[i])
+		}
 	}
 	donors := make([]hlo.Donor, len(p.Donors))
 	for i, d := range p.Donors {

@@ -63,3 +63,14 @@ func (c *Client) GetAllDevices() []string   { return slices.Clone(c.devices) }
 
 // HashCompilationEnvironment is the same for all fakes.
 func (c *Client) HashCompilationEnvironment() [16]byte { return [16]byte([]byte("the fake client!")) }
+
+// GetDataSharding gives none: the fake has no data over several devices.
+func (c *Client) GetDataSharding(client.Data) *client.Sharding { return nil }
+
+// GetCompilationDevices gives devices where there are any, else device: the fake has no replication devices.
+func (c *Client) GetCompilationDevices(device string, devices []string) []string {
+	if len(devices) > 0 {
+		return devices
+	}
+	return []string{device}
+}

@@ -61,7 +61,6 @@ static PJRT_Error *check_options(const char *proto, size_t length) {
     const bool build_options = number == 3;  // else an entry of env_option_overrides
     const unsigned char *q = bytes, *last = bytes + size;
     while ((q = proto_field(q, last, &number, &value, &bytes, &size)) != NULL) {
-      if (build_options && number == 6 && value != 0) return fail(12, "the test plugin partitions no programs");
       if (!build_options && number == 1 && (size < 4 || memcmp(bytes, "xla_", 4) != 0)) return fail(3, "no compile option is called %.*s", (int)size, bytes);
     }
   }
@@ -72,14 +71,19 @@ static struct PJRT_Executable *new_executable(const char *module, size_t size, c
   if ((*error = check_options(compile_options, options_size)) != NULL) return NULL;
   program *p = parse_program(module, size, error);
   if (p == NULL) return NULL;
+  int64_t devices[MAX_DEVICES];
+  int replicas = 1, partitions = 1;
+  read_options(compile_options, options_size, &replicas, &partitions, devices);
+  if (partitions > 1 && p->divided) {
+    *error = fail(12, "the test plugin partitions programs by replicating all, and takes no value that is divided");
+    drop_program(p);
+    return NULL;
+  }
   struct PJRT_Executable *e = make(LIVE_EXECUTABLES, sizeof(*e));
   e->holders = 1;
   e->program = p;
-  e->replicas = e->partitions = 1;
-  int64_t devices[MAX_DEVICES];
-  read_options(compile_options, options_size, &e->replicas, &e->partitions, devices);
-  if (e->replicas < 1) e->replicas = 1;
-  if (e->partitions < 1) e->partitions = 1;
+  e->replicas = replicas < 1 ? 1 : replicas;
+  e->partitions = partitions < 1 ? 1 : partitions;
   e->compile_options = malloc(options_size + 1);
   if (options_size > 0) memcpy(e->compile_options, compile_options, options_size);
   e->compile_options_size = options_size;
@@ -203,8 +207,14 @@ ENTRY(Executable_OptimizedProgram) {
   const program *p = a->executable->program;
   a->program->format = "hlo";
   a->program->format_size = 3;
-  if (a->program->code != NULL) memcpy(a->program->code, p->module, p->module_size);
-  a->program->code_size = p->module_size;
+  // A partitioned module says how its result lies (spmd_output_sharding): an empty OpSharding is replicated.
+  const char replicated[] = {12 << 3 | 2, 0};
+  const size_t more = a->executable->partitions > 1 ? sizeof(replicated) : 0;
+  if (a->program->code != NULL) {
+    memcpy(a->program->code, p->module, p->module_size);
+    memcpy(a->program->code + p->module_size, replicated, more);
+  }
+  a->program->code_size = p->module_size + more;
   return NULL;
 }
 ENTRY(Executable_OutputElementTypes) {

@@ -15,6 +15,7 @@ struct instruction {
   array_shape shape;
   char *literal;  // of a constant, all elements or one
   size_t literal_size;
+  bool divided;  // by a sharding
 };
 
 const unsigned char *proto_field(const unsigned char *p, const unsigned char *end, uint64_t *number, uint64_t *value,
@@ -101,6 +102,9 @@ static bool read_instruction(const unsigned char *message, uint64_t length, inst
     if (number == 9) in->parameter = (int64_t)value;
     if (number == 26) in->channel = (int64_t)value;
     if (number == 35) in->id = (int64_t)value;
+    if (number == 40) {
+      EACH(bytes, size) if (number == 1 && value != 0) in->divided = true;
+    }
     if (number == 36) in->num_operands = numbers(bytes, size, value, in->operands, in->num_operands);
     if (number == 8) {
       EACH(bytes, size) {
@@ -224,6 +228,7 @@ program *parse_program(const char *module, size_t length, PJRT_Error **error) {
     instruction *in = &p->instructions[p->num_instructions++];
     memset(in, 0, sizeof(*in));
     if (!read_instruction(bytes, size, in, error)) break;
+    p->divided = p->divided || in->divided;
   }
   if (*error == NULL) *error = check(p, root);
   if (*error == NULL) return p;

@@ -155,6 +155,7 @@ typedef struct {
   size_t num_parameters, num_outputs;
   array_shape parameters[MAX_PARAMETERS], outputs[MAX_PARAMETERS];
   bool donated[MAX_PARAMETERS];
+  bool divided;  // a sharding divides a value of it
   instruction *instructions;
   size_t num_instructions;
   int64_t output_ids[MAX_PARAMETERS];

@@ -1,0 +1,99 @@
+package dispatch
+
+/*
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"xla_go/gosrc/client"
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/ops"
+	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
+	"xla_go/gosrc/tensor"
+)
+
+// UsePartitions makes xla:0 stand for all devices from now on: programs are partitioned over them. FailedPrecondition where
+// tensors lie on another device. Idempotent. BLOCKING until queued steps have ended.
+func UsePartitions() error {
+	core := space.Core
+	core.Mu.Lock()
+	elsewhere := 0
+	for _, held := range space.HeldValues() {
+		if held.Device > 0 {
+			elsewhere++
+		}
+	}
+	core.Mu.Unlock()
+	if elsewhere > 0 {
+		return status.Errorf(status.FailedPrecondition, "use_spmd(): expected all tensors on xla:0, got %d on other devices: move them first", elsewhere)
+	}
+	core.Partition()
+	return nil
+}
+
+// ViewOf gives the view of a storage that the adapter holds; FailedPrecondition for an id of none.
+func ViewOf(id int64, element string, sizes, strides []int64, offset int64) (ops.View, error) {
+	d, ok := ElementTypes[element]
+	if !ok {
+		return ops.View{}, status.Errorf(status.InvalidArgument, "expected an element type as HLO spells it, got %q", element)
+	}
+	if id <= 0 {
+		return ops.View{}, status.Errorf(status.FailedPrecondition, "expected a storage that the runtime has seen")
+	}
+	return ops.View{Storage: space.Get(id), Sizes: sizes, Strides: strides, Offset: offset, Dtype: d}, nil
+}
+
+// MarkSharding lays a view of a storage over the devices; see tensor.Space. BLOCKING where a program is being compiled.
+func MarkSharding(v *ops.View, sharding *hlo.Sharding) error {
+	core := space.Core
+	core.LockResolved()
+	defer core.Mu.Unlock()
+	defer core.Graph.EndCall()
+	return space.MarkSharding(v, sharding)
+}
+
+// ShardingOf gives how a view of a storage lies over the devices, nil where that is not known. BLOCKING where a program is
+// being compiled.
+func ShardingOf(v *ops.View) *hlo.Sharding {
+	core := space.Core
+	core.LockResolved()
+	defer core.Mu.Unlock()
+	return space.ShardingOf(v)
+}
+
+// ShardsBegin queues what a view's value needs and gives a token: wait with read_wait until it is there, then ShardsFinish or
+// read_cancel. BLOCKING where a program is being compiled.
+func ShardsBegin(v *ops.View) (token int64, err error) {
+	core := space.Core
+	core.LockResolved()
+	defer core.Mu.Unlock()
+	defer core.Graph.EndCall()
+	if v.Storage.(*tensor.Storage).Value() == nil {
+		space.Read(v) // gives it its contents
+	}
+	r, err := begin(v)
+	if err != nil {
+		return 0, err
+	}
+	return int64(reads.add(r)), nil
+}
+
+// ShardsFinish gives the value's shards, one for each local device, as the caller's to close. InvalidArgument where the view
+// is not the whole value.
+func ShardsFinish(token int64) ([]client.Data, error) {
+	r := reads.take(C.int64_t(token))
+	if r == nil {
+		return nil, status.Errorf(status.InvalidArgument, "ShardsFinish(): expected the token of a read that was begun, got %d", token)
+	}
+	defer r.close()
+	if r.wait == nil {
+		return nil, status.Errorf(status.InvalidArgument, "local_shards: expected a tensor with elements")
+	}
+	data := r.wait.Data(0)
+	if s := data.Shape(); r.offset != 0 || s.ByteSize() != r.bytes || !shape.Make(s.Dtype, r.sizes...).Equal(s) {
+		return nil, status.Errorf(status.InvalidArgument, "local_shards: expected a tensor that is all of its storage, in its order: take shards of a contiguous() copy")
+	}
+	return space.Core.Client().GetDataShards(data)
+}

@@ -1,0 +1,79 @@
+package tensor
+
+import (
+	"slices"
+
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/ops"
+	"xla_go/gosrc/status"
+)
+
+// MarkSharding lays a view's value over the devices by sharding, which must be replicated or tiled. A view of the whole
+// storage keeps it: what is computed into it later lies so too. A value that is still on the host is transferred shard
+// by shard; any other is moved by the next program. Under Core.Mu with all shardings known (LockResolved).
+//
+// Errors: FailedPrecondition where programs are not partitioned, or where the view is annotated as tiled otherwise and was
+// not cleared; InvalidArgument where the sharding does not fit the view or the number of devices.
+func (s *Space) MarkSharding(v *ops.View, sharding *hlo.Sharding) error {
+	if !s.Core.Partitioned() {
+		return status.Errorf(status.FailedPrecondition, "mark_sharding(): expected programs that are partitioned: call xla_go.runtime.use_spmd() first")
+	}
+	if err := s.checkSharding(v, sharding); err != nil {
+		return err
+	}
+	storage := v.Storage.(*Storage)
+	value := storage.Value()
+	if value == nil || !isWhole(value, v) {
+		annotated := s.Core.Graph.Annotate(s.Read(v), sharding)
+		if err := s.Write(v, annotated); err != nil || storage.Value() != annotated {
+			return err
+		}
+		storage.Annotate(sharding, v.Sizes)
+		return nil
+	}
+	old := storage.Annotation(v.Sizes)
+	if old != nil && old.Kind == hlo.Tiled && sharding.Kind == hlo.Tiled && !old.Equal(sharding) {
+		return status.Errorf(status.FailedPrecondition, "mark_sharding(): expected a tensor that is not annotated otherwise, got %s: call clear_sharding() first", old)
+	}
+	storage.Annotate(sharding, v.Sizes)
+	if value.IsLeaf() && value.Buffer.BeginSharded(sharding) {
+		return nil
+	}
+	if known := value.Sharding(); known != nil && known.Equal(sharding) {
+		return nil
+	}
+	return s.Write(v, s.Core.Graph.Annotate(value, sharding))
+}
+
+func (s *Space) checkSharding(v *ops.View, sharding *hlo.Sharding) error {
+	if sharding.Kind != hlo.Replicated && sharding.Kind != hlo.Tiled {
+		return status.Errorf(status.InvalidArgument, "mark_sharding(): expected a sharding that is replicated or tiled, got %s", sharding)
+	}
+	if _, err := sharding.Grid(len(v.Sizes)); err != nil {
+		return err
+	}
+	devices := slices.Sorted(slices.Values(sharding.Devices))
+	for i, d := range devices {
+		if d != int64(i) {
+			return status.Errorf(status.InvalidArgument, "mark_sharding(): expected each device once, got %s", sharding)
+		}
+	}
+	if n := s.Core.Client().GetNumDevices(); sharding.Kind == hlo.Tiled && len(devices) != n {
+		return status.Errorf(status.InvalidArgument, "mark_sharding(): expected a mesh of all %d devices, got one of %d", n, len(devices))
+	}
+	return nil
+}
+
+// ShardingOf gives how a view's value lies over the devices: as it was annotated, else as the compiler laid a computed value
+// out. nil for a view of a part, and where nothing is known yet. Under Core.Mu with all shardings known (LockResolved).
+func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
+	storage := v.Storage.(*Storage)
+	value := storage.Value()
+	if value == nil || !isWhole(value, v) {
+		return nil
+	}
+	if annotation := storage.Annotation(v.Sizes); annotation != nil {
+		return annotation
+	}
+	return value.Sharding()
+}
