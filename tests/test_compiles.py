@@ -76,7 +76,7 @@ def test_offsets_become_parameters_with_a_reason() -> None:
         for start in range(4):
             (a[start : start + 2] * 2).cpu()
     assert len(found) == 2
-    assert "offsets differ" in found[1]["reason"]
+    assert "numbers that move" in found[1]["reason"]
 
 
 def test_optimizer_step_has_the_users_line() -> None:

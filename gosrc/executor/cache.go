@@ -48,48 +48,6 @@ type programCache struct {
 	families map[uint64][]*family
 }
 
-// family is the programs that differ in nothing but their variable attributes.
-type family struct {
-	key        []byte
-	values     []int64     // of the first program
-	varied     []bool      // which of them are parameters of executable
-	executable *executable // nil until a second program came
-}
-
-// family finds the family of a key, or founds it with values.
-func (p *programCache) family(key []byte, values []int64) *family {
-	h := maphash.Bytes(p.seed, key)
-	for _, f := range p.families[h] {
-		if bytes.Equal(f.key, key) {
-			return f
-		}
-	}
-	f := &family{key: key, values: values, varied: make([]bool, len(values))}
-	p.families[h] = append(p.families[h], f)
-	return f
-}
-
-// differs is true where values are not those of the family's first program.
-func (f *family) differs(values []int64) bool { return !slices.Equal(values, f.values) }
-
-// serves is true where the family's varied program can take values.
-func (f *family) serves(values []int64) bool {
-	for i, v := range values {
-		if v != f.values[i] && !f.varied[i] {
-			return false
-		}
-	}
-	return f.executable != nil
-}
-
-// widen makes parameters of all attributes in which values differ from the first program.
-func (f *family) widen(values []int64) {
-	f.varied = slices.Clone(f.varied)
-	for i, v := range values {
-		f.varied[i] = f.varied[i] || v != f.values[i]
-	}
-}
-
 // find gives the executable of key whose donors are allowed, or one whose donors are not all
 // allowed (the run then withholds those), or nil for an unknown program.
 func (p *programCache) find(key []byte, allowed []ir.Donation) *executable {

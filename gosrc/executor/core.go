@@ -37,8 +37,10 @@ type Core struct {
 	eager        atomic.Bool
 	strict       atomic.Int32 // how often strict mode was entered and not left
 
-	keyScratch   []byte     // of the last cut, under Mu
-	valueScratch []*ir.Node // of the last cut, under Mu
+	// Of the last cut, under Mu.
+	keyScratch, familyScratch []byte
+	valueScratch              []*ir.Node
+	numberScratch             []ir.Variable
 
 	released     releaseList
 	releasesLeft atomic.Bool // released has nodes

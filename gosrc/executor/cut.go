@@ -114,9 +114,9 @@ func (d *Device) cut() (*Step, error) {
 // of the graph's variable attributes are parameters of it; nil for none. An error only in strict mode, where
 // nothing is started.
 //
-// A program is compiled as it is at first, with constant offsets, which is the faster code. Once a second graph
-// differs from a known one in nothing but offsets, those become parameters, and one program serves
-// all that follow.
+// A program is compiled as it is at first, with constant offsets, indices and shifts, which is the faster code. Once a
+// second graph differs from a known one in nothing but those, they become parameters, and one program serves all that
+// follow.
 func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, allowed []ir.Donation) (e *executable, varied []bool, err error) {
 	key := ir.AppendKey(c.keyScratch[:0], order, signature)
 	c.keyScratch = key // whoever keeps it makes a copy
@@ -129,9 +129,10 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, allo
 		c.cache.remove(e)
 		reason = "its compile failed before"
 	}
-	familyKey, offsets := ir.AppendFamilyKey(nil, nil, order, signature)
-	f := c.cache.family(familyKey, offsets)
-	if f.serves(offsets) && f.differs(offsets) && !isFailed(f.executable) {
+	familyKey, numbers := ir.AppendFamilyKey(c.familyScratch[:0], c.numberScratch[:0], order, signature)
+	c.familyScratch, c.numberScratch = familyKey, numbers
+	f := c.cache.family(familyKey, numbers)
+	if f.serves(numbers) && f.differs(numbers) && !isFailed(f.executable) {
 		countCached.Add(1)
 		return f.executable, f.varied, nil
 	}
@@ -139,17 +140,17 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, allo
 		return nil, nil, c.refuseCompile(key)
 	}
 	key = slices.Clone(key)
-	if !f.differs(offsets) {
+	if !f.differs(numbers) {
 		return c.start(key, allowed, d, reason), nil, nil
 	}
 	program, err := ir.DecodeKey(key)
 	if err != nil {
 		return c.start(key, allowed, d, reason), nil, nil
 	}
-	f.widen(offsets)
-	program = program.Vary(func(node int) bool { return ir.IsVariable(order[node]) }, f.varied)
-	f.executable = c.start(program.AppendKey(nil), allowed, d, "offsets differ from those of a known program and become parameters, for all that follow")
-	return f.executable, f.varied, nil
+	f.widen(numbers)
+	varied = f.varied
+	f.executable = c.start(program.Vary(order, varied).AppendKey(nil), allowed, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow")
+	return f.executable, varied, nil
 }
 
 // start puts a program into the cache and compiles it on a goroutine of its own. An empty reason is found out there.
@@ -209,16 +210,19 @@ func (d *Device) collect(order []*ir.Node, s *step) (allowed []ir.Donation) {
 // program, in the order in which the lowered module unpacks them.
 func packScalars(order []*ir.Node, varied []bool) []byte {
 	var pack []byte
-	next := 0
+	var numbers []ir.Variable
 	for _, n := range order {
 		switch {
 		case n.Kind == ir.KindScalar:
 			pack = appendScalar(pack, n)
-		case varied != nil && ir.IsVariable(n):
-			if varied[next] {
-				pack = binary.LittleEndian.AppendUint64(pack, uint64(n.Attributes[0]))
+		case varied != nil:
+			numbers = ir.AppendVariables(numbers[:0], n)
+			for i, number := range numbers {
+				if varied[i] {
+					pack = binary.LittleEndian.AppendUint64(pack, uint64(number.Bits))
+				}
 			}
-			next++
+			varied = varied[len(numbers):]
 		}
 	}
 	return pack

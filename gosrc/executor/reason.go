@@ -44,7 +44,8 @@ func sameOperators(a, b *ir.Program) bool {
 }
 
 func sameNode(x, y ir.ProgramNode) bool {
-	return x.Kind == y.Kind && x.Dtype == y.Dtype && slices.Equal(x.Dims, y.Dims) && slices.Equal(x.Attributes, y.Attributes) && slices.Equal(x.Operands, y.Operands)
+	return x.Kind == y.Kind && x.Dtype == y.Dtype && slices.Equal(x.Dims, y.Dims) && slices.Equal(x.Attributes, y.Attributes) && slices.Equal(x.Operands, y.Operands) &&
+		slices.Equal(x.Varied, y.Varied) && x.Case == y.Case
 }
 
 // distanceOf counts the nodes that differ; programs of other operators are further away than any of the same.
@@ -120,6 +121,9 @@ func typeOf(n ir.ProgramNode) string { return shape.Shape{Dtype: n.Dtype, Dims: 
 func nodeDifference(n, old ir.ProgramNode) string {
 	if typeOf(n) != typeOf(old) {
 		return typeOf(old) + " → " + typeOf(n)
+	}
+	if !slices.Equal(n.Varied, old.Varied) {
+		return fmt.Sprintf("attributes that are parameters: %s → %s", someOf(old.Varied), someOf(n.Varied))
 	}
 	return fmt.Sprintf("attributes %s → %s", someOf(old.Attributes), someOf(n.Attributes))
 }

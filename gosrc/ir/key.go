@@ -33,42 +33,42 @@ type Signature struct {
 func AppendKey(key []byte, order []*Node, s Signature) []byte {
 	key = binary.AppendUvarint(key, uint64(len(order)))
 	for _, n := range order {
-		key = appendNode(key, n, n.Attributes)
+		key = appendNode(key, n)
 	}
 	return appendSignature(key, s)
 }
 
-// AppendFamilyKey is AppendKey with the attributes that may be parameters (IsVariable) left out: graphs
-// that differ only in those have the same one. The attributes are appended to values, in order.
-func AppendFamilyKey(key []byte, values []int64, order []*Node, s Signature) ([]byte, []int64) {
-	key = binary.AppendUvarint(key, uint64(len(order)))
-	for _, n := range order {
-		if !IsVariable(n) {
-			key = append(appendNode(key, n, n.Attributes), 0)
-			continue
-		}
-		values = append(values, n.Attributes[0])
-		key = append(appendNode(key, n, n.Attributes[1:]), 1)
-	}
-	return appendSignature(key, s), values
-}
-
-func appendNode(key []byte, n *Node, attributes []int64) []byte {
+func appendNode(key []byte, n *Node) []byte {
+	key = appendHead(key, n.Kind, false, n.Dtype, n.Dims)
+	attributes := n.Attributes
 	if n.Kind == KindParameter && n.Buffer != nil {
 		attributes = n.Buffer.layout()
 	}
-	key = binary.AppendUvarint(key, uint64(n.Kind))
-	key = append(key, byte(n.Dtype))
-	key = appendDims(key, n.Dims)
 	key = binary.AppendUvarint(key, uint64(len(attributes)))
 	for _, a := range attributes {
 		key = binary.AppendVarint(key, a)
 	}
+	return appendOperands(key, n)
+}
+
+func appendOperands(key []byte, n *Node) []byte {
 	key = binary.AppendUvarint(key, uint64(len(n.Operands)))
 	for _, operand := range n.Operands {
 		key = binary.AppendUvarint(key, uint64(n.index-operand.index))
 	}
 	return key
+}
+
+// appendHead appends what each node starts with. The lowest bit of its first number says whether attributes of it
+// are parameters.
+func appendHead(key []byte, kind Kind, varied bool, d dtype.Dtype, dims []int64) []byte {
+	first := uint64(kind) << 1
+	if varied {
+		first |= 1
+	}
+	key = binary.AppendUvarint(key, first)
+	key = append(key, byte(d))
+	return appendDims(key, dims)
 }
 
 func appendSignature(key []byte, s Signature) []byte {
@@ -132,6 +132,10 @@ type ProgramNode struct {
 	Dims       []int64
 	Attributes []int64
 	Operands   []int
+	// Varied are the positions of the attributes that are parameters, ascending: the last operands give them, in this
+	// order, and the attributes themselves are 0. Case is that of Variables; 0 where nothing is varied.
+	Varied []int
+	Case   uint64
 }
 
 // NumParameters gives the number of device values that the program takes.
@@ -204,7 +208,8 @@ func DecodeKey(key []byte) (*Program, error) {
 	p := &Program{Nodes: make([]ProgramNode, r.count())}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		n.Kind = Kind(r.uvarint())
+		first := r.uvarint()
+		n.Kind = Kind(first >> 1)
 		n.Dtype = dtype.Dtype(r.byte())
 		n.Dims = make([]int64, r.byte())
 		for k := range n.Dims {
@@ -218,7 +223,10 @@ func DecodeKey(key []byte) (*Program, error) {
 				r.bad = true
 			}
 		}
-		if r.bad || int(n.Kind) >= len(definitions) || n.Kind == KindInvalid {
+		if first&1 != 0 {
+			r.varied(n)
+		}
+		if r.bad || first>>1 >= uint64(len(definitions)) || n.Kind == KindInvalid {
 			return nil, status.Errorf(status.DataLoss, "DecodeKey(): node %d of the program key is damaged", i)
 		}
 	}
@@ -250,9 +258,7 @@ func DecodeKey(key []byte) (*Program, error) {
 func (p *Program) AppendKey(key []byte) []byte {
 	key = binary.AppendUvarint(key, uint64(len(p.Nodes)))
 	for i, n := range p.Nodes {
-		key = binary.AppendUvarint(key, uint64(n.Kind))
-		key = append(key, byte(n.Dtype))
-		key = appendDims(key, n.Dims)
+		key = appendHead(key, n.Kind, len(n.Varied) > 0, n.Dtype, n.Dims)
 		key = binary.AppendUvarint(key, uint64(len(n.Attributes)))
 		for _, a := range n.Attributes {
 			key = binary.AppendVarint(key, a)
@@ -260,6 +266,9 @@ func (p *Program) AppendKey(key []byte) []byte {
 		key = binary.AppendUvarint(key, uint64(len(n.Operands)))
 		for _, operand := range n.Operands {
 			key = binary.AppendUvarint(key, uint64(i-operand))
+		}
+		if len(n.Varied) > 0 {
+			key = appendVaried(key, &n)
 		}
 	}
 	key = binary.AppendUvarint(key, uint64(len(p.Outputs)))
@@ -318,34 +327,4 @@ func (p *Program) Only(output int) (part *Program, parameters, scalars []int) {
 	}
 	part.Outputs = []int{moved[root]}
 	return part, parameters, scalars
-}
-
-// Vary gives the program with some of its variable attributes as parameters. parameters says, for
-// each variable node in order (as AppendFamilyKey lists their values), whether its attribute
-// becomes one: a scalar of type s64 that stands right before the node.
-func (p *Program) Vary(isVariable func(node int) bool, parameters []bool) *Program {
-	varied := &Program{Donors: p.Donors, Partitions: p.Partitions, Shardings: p.Shardings}
-	moved := make([]int, len(p.Nodes))
-	next := 0
-	for i, n := range p.Nodes {
-		operands := make([]int, len(n.Operands), len(n.Operands)+1)
-		for k, operand := range n.Operands {
-			operands[k] = moved[operand]
-		}
-		n.Operands = operands
-		if isVariable(i) {
-			if parameters[next] {
-				varied.Nodes = append(varied.Nodes, ProgramNode{Kind: KindScalar, Dtype: dtype.S64})
-				n.Operands = append(n.Operands, len(varied.Nodes)-1)
-				n.Attributes = append([]int64{0}, n.Attributes[1:]...)
-			}
-			next++
-		}
-		moved[i] = len(varied.Nodes)
-		varied.Nodes = append(varied.Nodes, n)
-	}
-	for _, o := range p.Outputs {
-		varied.Outputs = append(varied.Outputs, moved[o])
-	}
-	return varied
 }

@@ -25,9 +25,8 @@ type Definition struct {
 	Name string
 	// Lower emits the node's HLO: one value, or one per result for a kind with several.
 	Lower func(l *Lowering) []hlo.Value
-	// Variable, where it is set, says whether the node's first attribute may be given as a scalar
-	// parameter (s64, one more operand) in place of the constant that it is.
-	Variable func(n *Node) bool
+	// Variables, where it is set, says which attributes of a node may be scalar parameters.
+	Variables func(n *Node) Variables
 }
 
 var definitions = []Definition{
@@ -53,18 +52,12 @@ func Define(name string, lower func(l *Lowering) []hlo.Value) Kind {
 	return kind
 }
 
-// DefineVariable is Define for a kind whose first attribute can be a parameter instead: Lower then
-// finds one operand more, and the attribute is zero.
-func DefineVariable(name string, lower func(l *Lowering) []hlo.Value, variable func(n *Node) bool) Kind {
+// DefineVariable is Define for a kind of which some attributes can be parameters instead. Lower reads
+// those with Lowering.Number.
+func DefineVariable(name string, lower func(l *Lowering) []hlo.Value, variables func(n *Node) Variables) Kind {
 	kind := Define(name, lower)
-	definitions[kind].Variable = variable
+	definitions[kind].Variables = variables
 	return kind
-}
-
-// IsVariable is true where n's first attribute may be a parameter instead.
-func IsVariable(n *Node) bool {
-	variable := definitions[n.Kind].Variable
-	return variable != nil && variable(n)
 }
 
 // String gives the kind's name.

@@ -92,9 +92,16 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 			values[i] = many[k : k+1]
 		default:
 			l.Dtype, l.Dims, l.attrs, l.next = n.Dtype, n.Dims, n.Attributes, 0
-			l.operands = l.operands[:0]
-			for _, operand := range n.Operands {
+			l.operands, l.given, l.variant = l.operands[:0], nil, n.Case
+			own := len(n.Operands) - len(n.Varied)
+			for _, operand := range n.Operands[:own] {
 				l.operands = append(l.operands, values[operand])
+			}
+			if len(n.Varied) > 0 {
+				l.given = make([]hlo.Value, len(n.Attributes))
+				for k, position := range n.Varied {
+					l.given[position] = values[n.Operands[own+k]][0]
+				}
 			}
 			if values[i], err = lowerNode(&l, n); err != nil {
 				return nil, err

@@ -22,6 +22,9 @@ func (p *Program) Text() string {
 		if len(n.Attributes) > 0 {
 			fmt.Fprintf(&b, " attributes=%v", n.Attributes)
 		}
+		if len(n.Varied) > 0 {
+			fmt.Fprintf(&b, " parameters=%v", n.Varied)
+		}
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "return %s\n", references(p.Outputs))

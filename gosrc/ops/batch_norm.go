@@ -146,8 +146,8 @@ func (f batchNormForm) meta(c *Call) error {
 }
 
 // inverseDeviation gives 1/sqrt(variance + eps).
-func inverseDeviation(b *hlo.Builder, variance hlo.Value, eps float64) hlo.Value {
-	return b.Unary(hlo.Rsqrt, b.Binary(hlo.Add, variance, b.Full(variance.Dtype(), eps, variance.Dims()...)))
+func inverseDeviation(b *hlo.Builder, variance hlo.Value, eps ir.Number) hlo.Value {
+	return b.Unary(hlo.Rsqrt, b.Binary(hlo.Add, variance, b.Broadcast(eps.FloatIn(b, variance.Dtype()), variance.Dims(), nil)))
 }
 
 // channelMask gives all dimensions but 1.
@@ -173,7 +173,7 @@ func timesOptional(b *hlo.Builder, x, y hlo.Value) hlo.Value {
 
 func lowerBatchNorm(l *ir.Lowering) []hlo.Value {
 	b := l.B
-	training, eps, stat := l.Bool(), l.Float(), dtype.Dtype(l.Int())
+	training, eps, stat := l.Bool(), l.Number(), dtype.Dtype(l.Int())
 	d := l.In(0).Dtype()
 	compute := d.OpMath()
 	in := operandReader{l: l}
@@ -263,7 +263,7 @@ func (c *Call) returnMasked(n *ir.Node, mask []int64, types [3]dtype.Dtype, dims
 
 func lowerBatchNormBackward(l *ir.Lowering) []hlo.Value {
 	b := l.B
-	training, eps, stat := l.Bool(), l.Float(), dtype.Dtype(l.Int())
+	training, eps, stat := l.Bool(), l.Number(), dtype.Dtype(l.Int())
 	d := l.In(1).Dtype()
 	compute := d.OpMath()
 	in := operandReader{l: l}

@@ -259,7 +259,7 @@ func metaEye(c *Call) error {
 }
 
 func lowerEye(l *ir.Lowering) hlo.Value {
-	return as(l.B, diagonalMask(l.B, l.Dims, 0, 1, 0), l.Dtype)
+	return as(l.B, diagonalMask(l.B, l.Dims, 0, 1, ir.Number{}), l.Dtype)
 }
 
 // metaTriangleIndices: (row, col, offset, dtype, ...).

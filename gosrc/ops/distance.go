@@ -13,8 +13,8 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "_cdist_forward", Out: []string{"_cdist_forward.out"}, Meta: metaCdist, Lower: lowerCdist},
-		&Row{Name: "_cdist_backward", Out: []string{"_cdist_backward.out"}, Meta: metaCdistBackward, Lower: lowerCdistBackward},
+		&Row{Name: "_cdist_forward", Out: []string{"_cdist_forward.out"}, Meta: metaCdist, Lower: lowerCdist, Variables: variableDistance},
+		&Row{Name: "_cdist_backward", Out: []string{"_cdist_backward.out"}, Meta: metaCdistBackward, Lower: lowerCdistBackward, Variables: variableOrder},
 	)
 }
 
@@ -70,8 +70,17 @@ func differences(b *hlo.Builder, x, y hlo.Value, dims []int64) hlo.Value {
 	return b.Binary(hlo.Subtract, spread(x, 1), spread(y, 2))
 }
 
+// variableDistance is the order of a distance that is not made of a product of matrices.
+func variableDistance(n *ir.Node) ir.Variables {
+	if n.Attributes[1] != 0 {
+		return ir.Variables{}
+	}
+	return variableOrder(n)
+}
+
 func lowerCdist(l *ir.Lowering) hlo.Value {
-	b, p, product, compute := l.B, l.Float(), l.Bool(), l.Dtype.OpMath()
+	b, order, product, compute := l.B, l.Number(), l.Bool(), l.Dtype.OpMath()
+	p := order.Float()
 	x, y := as(b, l.In(0), compute), as(b, l.In(1), compute)
 	columns := x.Dims()[x.Rank()-1]
 	if shape.Product(l.Dims) == 0 || columns == 0 {
@@ -86,6 +95,10 @@ func lowerCdist(l *ir.Lowering) hlo.Value {
 	full := func(v float64) hlo.Value { return b.Full(compute, v, d.Dims()...) }
 	var sum hlo.Value
 	switch {
+	case order.IsParameter():
+		exponent := order.FloatIn(b, compute)
+		sum = b.ReduceOp(hlo.Add, b.Binary(hlo.Power, d, b.BroadcastTo(exponent, d.Dims())), zero, last)
+		sum = b.Binary(hlo.Power, sum, b.BroadcastTo(b.Binary(hlo.Divide, b.Scalar(compute, 1), exponent), l.Dims))
 	case p == 0:
 		sum = b.ReduceOp(hlo.Add, as(b, b.Compare("NE", d, full(0)), compute), zero, last)
 	case p == 1:
@@ -139,9 +152,10 @@ func metaCdistBackward(c *Call) error {
 }
 
 func lowerCdistBackward(l *ir.Lowering) hlo.Value {
-	b, p, compute := l.B, l.Float(), l.Dtype.OpMath()
+	b, order, compute := l.B, l.Number(), l.Dtype.OpMath()
+	p := order.Float()
 	grad, x, y, distance := as(b, l.In(0), compute), as(b, l.In(1), compute), as(b, l.In(2), compute), as(b, l.In(3), compute)
-	if p == 0 || shape.Product(l.Dims) == 0 || shape.Product(distance.Dims()) == 0 {
+	if p == 0 && !order.IsParameter() || shape.Product(l.Dims) == 0 || shape.Product(distance.Dims()) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
 	dims := pairDims(distance.Dims(), x.Dims()[x.Rank()-1])
@@ -157,6 +171,11 @@ func lowerCdistBackward(l *ir.Lowering) hlo.Value {
 	nothing := b.Compare("EQ", distance, full(0))
 	var term hlo.Value
 	switch {
+	case order.IsParameter(): // what p < 1 leaves out is 0 for any other p too
+		nothing = b.Binary(hlo.Or, nothing, b.Compare("EQ", d, full(0)))
+		exponent := b.BroadcastTo(b.Binary(hlo.Subtract, order.FloatIn(b, compute), b.Scalar(compute, 1)), dims)
+		term = multiply(multiply(sign, b.Binary(hlo.Power, size, exponent)), grad)
+		term = b.Binary(hlo.Divide, term, b.Binary(hlo.Power, distance, exponent))
 	case p == 1:
 		term, nothing = multiply(grad, sign), hlo.Value{}
 	case p == 2:

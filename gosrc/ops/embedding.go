@@ -12,7 +12,7 @@ import (
 func init() {
 	register(
 		&Row{Name: "embedding", Meta: metaEmbedding, Lower: lowerEmbedding},
-		&Row{Name: "embedding_dense_backward", Meta: metaEmbeddingBackward, Lower: lowerEmbeddingBackward},
+		&Row{Name: "embedding_dense_backward", Meta: metaEmbeddingBackward, Lower: lowerEmbeddingBackward, Variables: variablePadding},
 	)
 }
 
@@ -62,9 +62,17 @@ func metaEmbeddingBackward(c *Call) error {
 	return c.Out(c.Dtype(0), c.dims)
 }
 
+// variablePadding is the padding position, where there is one.
+func variablePadding(n *ir.Node) ir.Variables {
+	if n.Attributes[0] < 0 {
+		return ir.Variables{}
+	}
+	return ir.Variables{Integers: 1}
+}
+
 func lowerEmbeddingBackward(l *ir.Lowering) hlo.Value {
 	b := l.B
-	padding, scale := l.Int(), l.Bool()
+	padding, scale := l.Number(), l.Bool()
 	weights, width := l.Dims[0], l.Dims[1]
 	d := l.Dtype.OpMath()
 	count := shape.Product(l.In(1).Dims())
@@ -73,9 +81,9 @@ func lowerEmbeddingBackward(l *ir.Lowering) hlo.Value {
 	if count == 0 || weights == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
-	if padding >= 0 {
+	if padding.IsParameter() || padding.Constant >= 0 {
 		// A negative position is skipped.
-		same := b.Compare("EQ", index, b.FullInt(index.Dtype(), padding, count))
+		same := b.Compare("EQ", index, b.Broadcast(padding.In(b, index.Dtype()), []int64{count}, nil))
 		index = b.Select(same, b.FullInt(index.Dtype(), -1, count), index)
 	}
 	index = narrowPositions(b, index, weights)

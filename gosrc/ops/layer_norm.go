@@ -14,9 +14,9 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "native_layer_norm", Out: []string{"native_layer_norm.out"}, Meta: metaLayerNorm, LowerMany: lowerLayerNorm},
+		&Row{Name: "native_layer_norm", Out: []string{"native_layer_norm.out"}, Meta: metaLayerNorm, LowerMany: lowerLayerNorm, Variables: variableFloat(2)},
 		&Row{Name: "native_layer_norm_backward", Out: []string{"native_layer_norm_backward.out"}, Meta: metaLayerNormBackward, LowerMany: lowerLayerNormBackward},
-		&Row{Name: "native_group_norm", Out: []string{"native_group_norm.out"}, Meta: metaGroupNorm, LowerMany: lowerGroupNorm},
+		&Row{Name: "native_group_norm", Out: []string{"native_group_norm.out"}, Meta: metaGroupNorm, LowerMany: lowerGroupNorm, Variables: variableFloat(4)},
 		&Row{Name: "native_group_norm_backward", Out: []string{"native_group_norm_backward.out"}, Meta: metaGroupNormBackward, LowerMany: lowerGroupNormBackward},
 	)
 }
@@ -75,7 +75,7 @@ func moments(b *hlo.Builder, x hlo.Value, mask uint64) (mean, deviation, varianc
 }
 
 // normalise gives (x - mean)/sqrt(variance + eps) over mask with the two statistics.
-func normalise(b *hlo.Builder, x hlo.Value, mask uint64, eps float64) (y, mean, inverse hlo.Value) {
+func normalise(b *hlo.Builder, x hlo.Value, mask uint64, eps ir.Number) (y, mean, inverse hlo.Value) {
 	mean, deviation, variance := moments(b, x, mask)
 	inverse = inverseDeviation(b, variance, eps)
 	return b.Binary(hlo.Multiply, deviation, spread(b, inverse, mask, x.Dims())), mean, inverse
@@ -94,7 +94,7 @@ func scaleAndShift(b *hlo.Builder, y, weight, bias hlo.Value, mask uint64) hlo.V
 }
 
 func lowerLayerNorm(l *ir.Lowering) []hlo.Value {
-	b, mask, stat, eps := l.B, uint64(l.Int()), dtype.Dtype(l.Int()), l.Float()
+	b, mask, stat, eps := l.B, uint64(l.Int()), dtype.Dtype(l.Int()), l.Number()
 	d := l.In(0).Dtype()
 	compute := d.OpMath()
 	in := operandReader{l: l}
@@ -220,7 +220,7 @@ func (c *Call) checkGroups(dims []int64, channels, groups int64, parameters ...i
 func lowerGroupNorm(l *ir.Lowering) []hlo.Value {
 	b := l.B
 	grouped := []int64{l.Int(), l.Int(), l.Int()}
-	stat, eps := dtype.Dtype(l.Int()), l.Float()
+	stat, eps := dtype.Dtype(l.Int()), l.Number()
 	d := l.In(0).Dtype()
 	compute := d.OpMath()
 	in := operandReader{l: l}

@@ -26,6 +26,16 @@ func as(b *hlo.Builder, x hlo.Value, d dtype.Dtype) hlo.Value {
 // Convert is as for other rooms.
 func Convert(b *hlo.Builder, x hlo.Value, d dtype.Dtype) hlo.Value { return as(b, x, d) }
 
+// startsAt gives the start of a slice of an array of rank that begins at start in dimension dim.
+func startsAt(b *hlo.Builder, rank, dim int, start hlo.Value) []hlo.Value {
+	starts := make([]hlo.Value, rank)
+	for k := range starts {
+		starts[k] = b.ScalarInt(start.Dtype(), 0)
+	}
+	starts[dim] = start
+	return starts
+}
+
 // operand gives operand i converted to d and broadcast to the node's dims.
 func operand(l *ir.Lowering, i int, d dtype.Dtype) hlo.Value {
 	return l.B.BroadcastTo(as(l.B, l.In(i), d), l.Dims)

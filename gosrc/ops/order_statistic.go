@@ -18,7 +18,7 @@ func init() {
 		&Row{Name: "nanmedian", Out: []string{"nanmedian.out"}, Meta: metaMedianAll, Lower: lowerMedianAll(nanMedianPlace)},
 		&Row{Name: "median.dim", Out: []string{"median.dim_values"}, Meta: metaMedian, LowerMany: lowerMedian(medianPlace)},
 		&Row{Name: "nanmedian.dim", Out: []string{"nanmedian.dim_values"}, Meta: metaMedian, LowerMany: lowerMedian(nanMedianPlace)},
-		&Row{Name: "kthvalue", Out: []string{"kthvalue.values"}, Meta: metaKthvalue, LowerMany: lowerKthvalue},
+		&Row{Name: "kthvalue", Out: []string{"kthvalue.values"}, Meta: metaKthvalue, LowerMany: lowerKthvalue, Variables: variableIntegers(0)},
 		&Row{Name: "mode", Out: []string{"mode.values"}, Meta: metaMode, LowerMany: lowerMode},
 	)
 }
@@ -172,15 +172,19 @@ func metaKthvalue(c *Call) error {
 
 func lowerKthvalue(l *ir.Lowering) []hlo.Value {
 	b, x := l.B, l.In(0)
-	k, mask, dims := l.Int(), uint64(l.Int()), l.Ints()
+	k, mask, dims := l.Number(), uint64(l.Int()), l.Ints()
 	if mask == 0 {
 		return []hlo.Value{b.Reshape(x, dims), b.FullInt(dtype.S64, 0, dims...)}
 	}
 	dim := maskDims(mask)[0]
 	values, positions := ascending(b, x, dim)
-	start, limit := make([]int64, x.Rank()), replaceDim(x.Dims(), dim, k+1)
-	start[dim] = k
-	pick := func(v hlo.Value) hlo.Value { return b.Reshape(b.Slice(v, start, limit, nil), dims) }
+	one := replaceDim(x.Dims(), dim, 1)
+	pick := func(v hlo.Value) hlo.Value {
+		if k.IsParameter() {
+			return b.Reshape(b.DynamicSlice(v, startsAt(b, x.Rank(), dim, k.In(b, dtype.S64)), one), dims)
+		}
+		return b.Reshape(sliceDim(b, v, dim, k.Constant, k.Constant+1), dims)
+	}
 	return []hlo.Value{pick(values), as(b, pick(positions), dtype.S64)}
 }
 

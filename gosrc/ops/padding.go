@@ -27,8 +27,8 @@ func init() {
 			{fmt.Sprintf("replication_pad%dd", spatial), spatial, false},
 		} {
 			register(
-				&Row{Name: p.name, Out: []string{p.name + ".out"}, Meta: p.meta, Lower: lowerBorder},
-				&Row{Name: p.name + "_backward", Out: []string{p.name + "_backward.grad_input"}, Meta: p.metaBackward, Lower: lowerBorderBackward},
+				&Row{Name: p.name, Out: []string{p.name + ".out"}, Meta: p.meta, Lower: lowerBorder, Variables: variableFrom(1)},
+				&Row{Name: p.name + "_backward", Out: []string{p.name + "_backward.grad_input"}, Meta: p.metaBackward, Lower: lowerBorderBackward, Variables: variableFrom(1)},
 			)
 		}
 	}
@@ -82,9 +82,17 @@ func (p border) meta(c *Call) error {
 		return notImplemented(p.name, d)
 	}
 	c.Operand(c.Node(0))
-	c.AttrBool(p.reflect)
-	c.AttrInts(c.Ints(1))
+	p.attributes(c, c.Ints(1))
 	return c.Out(d, dims)
+}
+
+// attributes adds the mode and what comes before each dimension, from the last one on; what comes after follows from
+// the sizes.
+func (p *border) attributes(c *Call, padding []int64) {
+	c.AttrBool(p.reflect)
+	for i := 0; i < len(padding); i += 2 {
+		c.Attr(padding[i])
+	}
 }
 
 // metaBackward: grad_output, self, padding.
@@ -109,8 +117,7 @@ func (p border) metaBackward(c *Call) error {
 		return notImplemented(p.name+"_backward", d)
 	}
 	c.Operand(c.Node(0))
-	c.AttrBool(p.reflect)
-	c.AttrInts(c.Ints(2))
+	p.attributes(c, c.Ints(2))
 	return c.Out(d, c.Dims(1))
 }
 
@@ -131,27 +138,48 @@ func bordered(size, before, after int64, reflect bool) resampling {
 }
 
 func lowerBorder(l *ir.Lowering) hlo.Value {
-	b, x, reflect, padding := l.B, l.In(0), l.Bool(), l.Ints()
+	b, x, reflect := l.B, l.In(0), l.Bool()
 	if shape.Product(l.Dims) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
 	in := x.Dims()
-	for i := 0; i < len(padding); i += 2 {
-		k := len(in) - 1 - i/2
-		x = resample(b, x, k, bordered(in[k], padding[i], padding[i+1], reflect))
+	for k := len(in) - 1; l.Left() > 0; k-- {
+		before := l.Number()
+		if before.IsParameter() {
+			x = takeSlices(b, x, borderedIndex(b, in[k], l.Dims[k], before, reflect), k)
+			continue
+		}
+		x = resample(b, x, k, bordered(in[k], before.Constant, l.Dims[k]-in[k]-before.Constant, reflect))
 	}
 	return x
 }
 
+// borderedIndex is bordered as positions that are known only when the program runs: of padded elements in size ones.
+func borderedIndex(b *hlo.Builder, size, padded int64, before ir.Number, reflect bool) hlo.Value {
+	t, dims := dtype.S64, []int64{padded}
+	at := b.Binary(hlo.Subtract, b.Iota(t, dims, 0), b.Broadcast(before.In(b, t), dims, nil))
+	if reflect { // at both ends
+		last := b.FullInt(t, size-1, padded)
+		at = b.Unary(hlo.Abs, at)
+		at = b.Binary(hlo.Subtract, last, b.Unary(hlo.Abs, b.Binary(hlo.Subtract, last, at)))
+	}
+	return narrowPositions(b, clampPositions(b, at, size), size)
+}
+
 func lowerBorderBackward(l *ir.Lowering) hlo.Value {
-	b, reflect, padding := l.B, l.Bool(), l.Ints()
+	b, reflect := l.B, l.Bool()
 	grad := as(b, l.In(0), l.Dtype.OpMath())
 	if shape.Product(l.Dims) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
-	for i := 0; i < len(padding); i += 2 {
-		k := len(l.Dims) - 1 - i/2
-		grad = resample(b, grad, k, bordered(l.Dims[k], padding[i], padding[i+1], reflect).transposed(int(l.Dims[k])))
+	for k := len(l.Dims) - 1; l.Left() > 0; k-- {
+		before, size, padded := l.Number(), l.Dims[k], grad.Dims()[k]
+		if before.IsParameter() {
+			zeros := b.Full(grad.Dtype(), 0, replaceDim(grad.Dims(), k, size)...)
+			grad = putSlices(b, zeros, borderedIndex(b, size, padded, before, reflect), grad, k, hlo.Add)
+			continue
+		}
+		grad = resample(b, grad, k, bordered(size, before.Constant, padded-size-before.Constant, reflect).transposed(int(size)))
 	}
 	return as(b, grad, l.Dtype)
 }

@@ -11,7 +11,7 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "pow.Tensor_Scalar", InPlace: []string{"pow_.Scalar"}, Out: []string{"pow.Tensor_Scalar_out"}, Meta: metaPowerNumber, Lower: lowerPowerNumber},
+		&Row{Name: "pow.Tensor_Scalar", InPlace: []string{"pow_.Scalar"}, Out: []string{"pow.Tensor_Scalar_out"}, Meta: metaPowerNumber, Lower: lowerPowerNumber, Variables: variableExponent},
 		&Row{Name: "pow.Tensor_Tensor", InPlace: []string{"pow_.Tensor"}, Out: []string{"pow.Tensor_Tensor_out"}, Meta: metaPower, Lower: lowerRounded(power)},
 		&Row{Name: "pow.Scalar", Out: []string{"pow.Scalar_out"}, Meta: metaPower, Lower: lowerRounded(power)},
 	)
@@ -72,13 +72,25 @@ func metaPowerNumber(c *Call) error {
 	return c.Out(d, c.Dims(0))
 }
 
+// variableExponent is an exponent that has a program of its own: where it changes, all have one.
+func variableExponent(n *ir.Node) ir.Variables {
+	if len(n.Attributes) == 0 || n.Dtype == dtype.Bool || n.Dtype.IsComplex() {
+		return ir.Variables{}
+	}
+	return ir.Variables{Floats: 1}
+}
+
 func lowerPowerNumber(l *ir.Lowering) hlo.Value {
 	if l.Count() == 2 {
 		return lowerFormula(power)(l)
 	}
-	e := elementwise{l.B}
+	e, exponent := elementwise{l.B}, l.Number()
 	x := operand(l, 0, l.Dtype.OpMath())
-	switch l.Float() {
+	if exponent.IsParameter() {
+		y := l.B.BroadcastTo(exponent.FloatIn(l.B, x.Dtype()), x.Dims())
+		return as(l.B, power(e, []hlo.Value{x, y}), l.Dtype)
+	}
+	switch exponent.Float() {
 	case 0:
 		x = e.one(x)
 	case 2:

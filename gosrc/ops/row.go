@@ -29,6 +29,9 @@ type Row struct {
 	// Meta builds its result from other rows' nodes (Call.Return) has neither.
 	Lower     func(l *ir.Lowering) hlo.Value
 	LowerMany func(l *ir.Lowering) []hlo.Value
+	// Variables, where it is set, says which of a node's attributes may become parameters of the program once they
+	// change from step to step. Lower reads them with Number; the result's shape must not depend on them.
+	Variables func(n *ir.Node) ir.Variables
 
 	kind ir.Kind
 }
@@ -47,13 +50,32 @@ func register(family ...*Row) {
 			panic(fmt.Sprintf("ops: row %q has both Lower and LowerMany", row.Name))
 		case row.Lower != nil:
 			lower := row.Lower
-			row.kind = ir.Define("aten::"+row.Name, func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} })
+			row.kind = ir.DefineVariable("aten::"+row.Name, func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} }, row.Variables)
 		case row.LowerMany != nil:
-			row.kind = ir.Define("aten::"+row.Name, row.LowerMany)
+			row.kind = ir.DefineVariable("aten::"+row.Name, row.LowerMany, row.Variables)
 		}
 		rowByName[row.Name] = row
 		rows = append(rows, row)
 	}
+}
+
+// variableIntegers says that the attributes at positions may become parameters, whatever they are.
+func variableIntegers(positions ...int) func(n *ir.Node) ir.Variables {
+	v := ir.Variables{}
+	for _, p := range positions {
+		v.Integers |= 1 << p
+	}
+	return func(*ir.Node) ir.Variables { return v }
+}
+
+// variableFloat says that the float attribute at position may become a parameter.
+func variableFloat(position int) func(n *ir.Node) ir.Variables {
+	return func(*ir.Node) ir.Variables { return ir.Variables{Floats: 1 << position} }
+}
+
+// variableFrom says so of all attributes from position on.
+func variableFrom(position int) func(n *ir.Node) ir.Variables {
+	return func(*ir.Node) ir.Variables { return ir.Variables{Integers: ^uint64(0) << position} }
 }
 
 // defineKind defines an IR operation that is not a row of its own (a building block of rows).

@@ -16,13 +16,13 @@ func init() {
 	register(
 		&Row{Name: "cat", Out: []string{"cat.out"}, Meta: metaCat, Lower: lowerCat},
 		&Row{Name: "stack", Out: []string{"stack.out"}, Meta: metaStack, Lower: lowerStack},
-		&Row{Name: "constant_pad_nd", Meta: metaPad, Lower: lowerPad},
+		&Row{Name: "constant_pad_nd", Meta: metaPad, Lower: lowerPad, Variables: variableFrom(0)},
 		&Row{Name: "flip", Meta: metaFlip, Lower: lowerFlip},
-		&Row{Name: "roll", Meta: metaRoll, Lower: lowerRoll},
+		&Row{Name: "roll", Meta: metaRoll, Lower: lowerRoll, Variables: variableShifts},
 		&Row{Name: "repeat", Meta: metaRepeat, Lower: lowerRepeat},
-		&Row{Name: "tril", InPlace: []string{"tril_"}, Out: []string{"tril.out"}, Meta: metaTriangle, Lower: lowerTriangle("GE")},
-		&Row{Name: "triu", InPlace: []string{"triu_"}, Out: []string{"triu.out"}, Meta: metaTriangle, Lower: lowerTriangle("LE")},
-		&Row{Name: "diag_embed", Meta: metaDiagEmbed, Lower: lowerDiagEmbed},
+		&Row{Name: "tril", InPlace: []string{"tril_"}, Out: []string{"tril.out"}, Meta: metaTriangle, Lower: lowerTriangle("GE"), Variables: variableIntegers(0)},
+		&Row{Name: "triu", InPlace: []string{"triu_"}, Out: []string{"triu.out"}, Meta: metaTriangle, Lower: lowerTriangle("LE"), Variables: variableIntegers(0)},
+		&Row{Name: "diag_embed", Meta: metaDiagEmbed, Lower: lowerDiagEmbed, Variables: variableIntegers(0)},
 		&Row{Name: "channel_shuffle", Meta: metaChannelShuffle, Lower: lowerShuffle},
 		&Row{Name: "pixel_shuffle", Meta: metaPixelShuffle, Lower: lowerShuffle},
 		&Row{Name: "pixel_unshuffle", Meta: metaPixelUnshuffle, Lower: lowerShuffle},
@@ -182,17 +182,38 @@ func metaPad(c *Call) error {
 		}
 		c.Operand(value)
 	}
-	c.AttrInts(pad)
+	for i := 0; i < len(pad); i += 2 { // what comes after follows from the sizes
+		c.Attr(pad[i])
+	}
 	return c.Out(c.Dtype(0), c.dims)
 }
 
+// lowerPad reads, from the last dimension on, how many elements come before. Where that is a parameter, x gets as
+// many on both sides as the result has, of which a slice is the result.
 func lowerPad(l *ir.Lowering) hlo.Value {
-	pad, rank := l.Ints(), len(l.Dims)
-	low, high := make([]int64, rank), make([]int64, rank)
-	for i := 0; i < len(pad); i += 2 {
-		low[rank-1-i/2], high[rank-1-i/2] = pad[i], pad[i+1]
+	b, rank := l.B, len(l.Dims)
+	if shape.Product(l.Dims) == 0 {
+		return b.Full(l.Dtype, 0, l.Dims...)
 	}
-	return l.B.Pad(l.In(0), as(l.B, l.In(1), l.Dtype), low, high, nil)
+	low, high := make([]int64, rank), make([]int64, rank)
+	var starts []hlo.Value
+	for k := rank - 1; l.Left() > 0; k-- {
+		before, added := l.Number(), l.Dims[k]-l.In(0).Dims()[k]
+		if !before.IsParameter() {
+			low[k], high[k] = before.Constant, added-before.Constant
+			continue
+		}
+		if starts == nil {
+			starts = startsAt(b, rank, 0, b.ScalarInt(dtype.S64, 0))
+		}
+		low[k], high[k] = l.Dims[k], l.Dims[k]
+		starts[k] = b.Binary(hlo.Subtract, b.ScalarInt(dtype.S64, l.Dims[k]), before.In(b, dtype.S64))
+	}
+	x := b.Pad(l.In(0), as(b, l.In(1), l.Dtype), low, high, nil)
+	if starts != nil {
+		x = b.DynamicSlice(x, starts, l.Dims)
+	}
+	return x
 }
 
 func metaFlip(c *Call) error {
@@ -257,12 +278,19 @@ func floorModulo(a, n int64) int64 {
 	return ((a % n) + n) % n
 }
 
+// variableShifts are every second attribute, the shifts of the pairs.
+func variableShifts(*ir.Node) ir.Variables { return ir.Variables{Integers: 0xaaaaaaaaaaaaaaaa} }
+
 // lowerRoll reads pairs (dimension, shift); dimension -1 is the flattened tensor.
 func lowerRoll(l *ir.Lowering) hlo.Value {
 	b, x := l.B, l.In(0)
-	for pairs := l.Rest(); len(pairs) > 0; pairs = pairs[2:] {
-		dim, shift := int(pairs[0]), pairs[1]
-		if shift == 0 {
+	if shape.Product(l.Dims) == 0 {
+		return x
+	}
+	for l.Left() > 0 {
+		dim, number := int(l.Int()), l.Number()
+		shift := number.Constant
+		if shift == 0 && !number.IsParameter() {
 			continue
 		}
 		if dim < 0 {
@@ -270,6 +298,11 @@ func lowerRoll(l *ir.Lowering) hlo.Value {
 			x = b.Reshape(x, []int64{shape.Product(l.Dims)})
 		}
 		cut := x.Dims()[dim] - shift
+		if number.IsParameter() {
+			start := b.Binary(hlo.Subtract, b.ScalarInt(dtype.S64, cut), number.In(b, dtype.S64))
+			x = b.DynamicSlice(b.Concatenate([]hlo.Value{x, x}, dim), startsAt(b, x.Rank(), dim, start), x.Dims())
+			continue
+		}
 		x = b.Concatenate([]hlo.Value{sliceDim(b, x, dim, cut, cut+shift), sliceDim(b, x, dim, 0, cut)}, dim)
 	}
 	return b.Reshape(x, l.Dims)
@@ -333,8 +366,12 @@ func lowerTriangle(direction string) func(l *ir.Lowering) hlo.Value {
 		b, rank := l.B, len(l.Dims)
 		matrix := l.Dims[rank-2:]
 		// Beyond the matrix all diagonals are alike; s32 then holds every sum.
-		diagonal := min(max(l.Int(), -matrix[0]-1), matrix[1]+1)
-		row := b.Binary(hlo.Add, b.Iota(dtype.S32, matrix, 0), b.FullInt(dtype.S32, diagonal, matrix...))
+		number, low, high := l.Number(), -matrix[0]-1, matrix[1]+1
+		diagonal := b.ScalarInt(dtype.S32, min(max(number.Constant, low), high))
+		if number.IsParameter() {
+			diagonal = b.Convert(b.Clamp(b.ScalarInt(dtype.S64, low), number.In(b, dtype.S64), b.ScalarInt(dtype.S64, high)), dtype.S32)
+		}
+		row := b.Binary(hlo.Add, b.Iota(dtype.S32, matrix, 0), b.Broadcast(diagonal, matrix, nil))
 		keep := b.Compare(direction, row, b.Iota(dtype.S32, matrix, 1))
 		mask := b.Broadcast(keep, l.Dims, []int{rank - 2, rank - 1})
 		return b.Select(mask, l.In(0), b.Full(l.Dtype, 0, l.Dims...))
@@ -371,26 +408,38 @@ func metaDiagEmbed(c *Call) error {
 // the diagonal.
 func lowerDiagEmbed(l *ir.Lowering) hlo.Value {
 	b := l.B
-	offset, dim1, dim2 := l.Int(), int(l.Int()), int(l.Int())
-	x := l.In(0)
-	last := x.Rank() - 1
-	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
-	low[last], high[last] = max(-offset, 0), max(offset, 0)
-	x = b.Pad(x, b.Scalar(l.Dtype, 0), low, high, nil)
+	offset, dim1, dim2 := l.Number(), int(l.Int()), int(l.Int())
+	return putDiagonal(b, b.Full(l.Dtype, 0, l.Dims...), l.In(0), dim1, dim2, offset)
+}
+
+// putDiagonal puts the last dimension of x on the diagonal offset of dimensions dim1 and dim2 of base.
+func putDiagonal(b *hlo.Builder, base, x hlo.Value, dim1, dim2 int, offset ir.Number) hlo.Value {
+	// Element i of the diagonal stands in row i - min(offset, 0): rows before and after are not looked at.
+	dims, last, rows := base.Dims(), x.Rank()-1, base.Dims()[dim1]
+	if offset.IsParameter() {
+		start := b.Binary(hlo.Maximum, b.Unary(hlo.Negate, offset.In(b, dtype.S64)), b.ScalarInt(dtype.S64, 0))
+		zeros := b.Full(x.Dtype(), 0, replaceDim(x.Dims(), last, rows)...)
+		x = b.DynamicUpdateSlice(zeros, x, startsAt(b, x.Rank(), last, start))
+	} else {
+		low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
+		low[last] = max(-offset.Constant, 0)
+		high[last] = rows - low[last] - x.Dims()[last]
+		x = b.Pad(x, b.Scalar(x.Dtype(), 0), low, high, nil)
+	}
 	var at []int
-	for k := range l.Dims {
+	for k := range dims {
 		if k != dim1 && k != dim2 {
 			at = append(at, k)
 		}
 	}
-	return b.Select(diagonalMask(b, l.Dims, dim1, dim2, offset),
-		b.Broadcast(x, l.Dims, append(at, dim1)), b.Full(l.Dtype, 0, l.Dims...))
+	mask := diagonalMask(b, dims, dim1, dim2, offset)
+	return b.Select(mask, b.Broadcast(x, dims, append(at, dim1)), base)
 }
 
 // diagonalMask holds where the coordinate in dim2 is that in dim1 plus offset.
-func diagonalMask(b *hlo.Builder, dims []int64, dim1, dim2 int, offset int64) hlo.Value {
+func diagonalMask(b *hlo.Builder, dims []int64, dim1, dim2 int, offset ir.Number) hlo.Value {
 	t := dtype.S64
-	row := b.Binary(hlo.Add, b.Iota(t, dims, dim1), b.FullInt(t, offset, dims...))
+	row := b.Binary(hlo.Add, b.Iota(t, dims, dim1), b.Broadcast(offset.In(b, t), dims, nil))
 	return b.Compare("EQ", row, b.Iota(t, dims, dim2))
 }
 

@@ -118,7 +118,7 @@ func init() {
 		&Row{Name: "_conj_physical", InPlace: []string{"conj_physical_"}, Out: []string{"conj_physical.out"}, Meta: metaConj, Lower: lowerFormula(ofOne(elementwise.conj))},
 		&Row{Name: "abs", InPlace: []string{"abs_"}, Out: []string{"abs.out"}, Meta: metaAbs, Lower: lowerTyped(ofOne(elementwise.magnitude))},
 		&Row{Name: "angle", Out: []string{"angle.out"}, Meta: metaAngle, Lower: lowerTyped(ofOne(elementwise.angle))},
-		&Row{Name: "round.decimals", InPlace: []string{"round_.decimals"}, Out: []string{"round.decimals_out"}, Meta: metaRoundDecimals, Lower: lowerRoundDecimals},
+		&Row{Name: "round.decimals", InPlace: []string{"round_.decimals"}, Out: []string{"round.decimals_out"}, Meta: metaRoundDecimals, Lower: lowerRoundDecimals, Variables: variableDecimals},
 		&Row{Name: "nan_to_num", InPlace: []string{"nan_to_num_"}, Out: []string{"nan_to_num.out"}, Meta: metaNanToNum, Lower: lowerNanToNum},
 	)
 }
@@ -201,10 +201,35 @@ func metaRoundDecimals(c *Call) error {
 	return c.Out(d, c.Dims(0))
 }
 
+// variableDecimals is the number of decimals; its sign is a case.
+func variableDecimals(n *ir.Node) ir.Variables {
+	switch decimals := n.Attributes[0]; {
+	case decimals < 0:
+		return ir.Variables{Integers: 1, Case: 1}
+	default:
+		return ir.Variables{Integers: 1}
+	}
+}
+
+// powerOfTen gives 10 to the power of |exponent| as f64, exactly what math.Pow says.
+func powerOfTen(b *hlo.Builder, exponent hlo.Value) hlo.Value {
+	powers := make([]int64, 310) // the last is infinite
+	for i := range powers {
+		powers[i] = int64(math.Float64bits(math.Pow(10, float64(i))))
+	}
+	table := b.BitcastConvert(constantInts(b, powers), dtype.F64)
+	return b.Reshape(b.DynamicSlice(table, []hlo.Value{b.Unary(hlo.Abs, exponent)}, []int64{1}), nil)
+}
+
 func lowerRoundDecimals(l *ir.Lowering) hlo.Value {
-	e, decimals := elementwise{l.B}, l.Int()
+	e, number := elementwise{l.B}, l.Number()
 	x := operand(l, 0, l.Dtype.OpMath())
+	decimals := number.Constant
 	power := e.number(x, math.Pow(10, math.Abs(float64(decimals))))
+	if number.IsParameter() {
+		power = e.BroadcastTo(as(e.Builder, powerOfTen(e.Builder, number.In(e.Builder, dtype.S64)), x.Dtype()), x.Dims())
+		decimals = 1 - 2*int64(l.Case()) // its sign
+	}
 	round := func(x hlo.Value) hlo.Value { return e.Unary(hlo.RoundNearestEven, x) }
 	switch {
 	case decimals == 0:

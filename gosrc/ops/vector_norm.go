@@ -16,12 +16,12 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "linalg_vector_norm", Out: []string{"linalg_vector_norm.out"}, Meta: metaVectorNorm(1, 2, 3, 4), Lower: lowerVectorNorm},
-		&Row{Name: "norm.Scalar", Out: []string{"norm.Scalar_out"}, Meta: metaNorm(-1, -1, -1), Lower: lowerVectorNorm},
-		&Row{Name: "norm.ScalarOpt_dtype", Out: []string{"norm.ScalarOpt_dtype_out"}, Meta: metaNorm(-1, -1, 2), Lower: lowerVectorNorm},
-		&Row{Name: "norm.ScalarOpt_dim", Out: []string{"norm.out"}, Meta: metaNorm(2, 3, -1), Lower: lowerVectorNorm},
-		&Row{Name: "norm.ScalarOpt_dim_dtype", Out: []string{"norm.dtype_out"}, Meta: metaNorm(2, 3, 4), Lower: lowerVectorNorm},
-		&Row{Name: "renorm", InPlace: []string{"renorm_"}, Out: []string{"renorm.out"}, Meta: metaRenorm, Lower: lowerRenorm},
+		&Row{Name: "linalg_vector_norm", Out: []string{"linalg_vector_norm.out"}, Meta: metaVectorNorm(1, 2, 3, 4), Lower: lowerVectorNorm, Variables: variableOrder},
+		&Row{Name: "norm.Scalar", Out: []string{"norm.Scalar_out"}, Meta: metaNorm(-1, -1, -1), Lower: lowerVectorNorm, Variables: variableOrder},
+		&Row{Name: "norm.ScalarOpt_dtype", Out: []string{"norm.ScalarOpt_dtype_out"}, Meta: metaNorm(-1, -1, 2), Lower: lowerVectorNorm, Variables: variableOrder},
+		&Row{Name: "norm.ScalarOpt_dim", Out: []string{"norm.out"}, Meta: metaNorm(2, 3, -1), Lower: lowerVectorNorm, Variables: variableOrder},
+		&Row{Name: "norm.ScalarOpt_dim_dtype", Out: []string{"norm.dtype_out"}, Meta: metaNorm(2, 3, 4), Lower: lowerVectorNorm, Variables: variableOrder},
+		&Row{Name: "renorm", InPlace: []string{"renorm_"}, Out: []string{"renorm.out"}, Meta: metaRenorm, Lower: lowerRenorm, Variables: variableOrder},
 	)
 }
 
@@ -106,7 +106,7 @@ func checkNormDtype(from, to dtype.Dtype) error {
 }
 
 func lowerVectorNorm(l *ir.Lowering) hlo.Value {
-	b, order, mask := l.B, l.Float(), uint64(l.Int())
+	b, order, mask := l.B, l.Number(), uint64(l.Int())
 	compute := l.Dtype.OpMath()
 	x := l.In(0)
 	if x.Dtype().IsComplex() {
@@ -117,12 +117,26 @@ func lowerVectorNorm(l *ir.Lowering) hlo.Value {
 	return b.Reshape(as(b, normOver(b, x, order, mask), l.Dtype), l.Dims)
 }
 
-func normOver(b *hlo.Builder, x hlo.Value, order float64, mask uint64) hlo.Value {
+// variableOrder is the order of a norm, unless it is one for which sums of powers do not do.
+func variableOrder(n *ir.Node) ir.Variables {
+	if order := math.Float64frombits(uint64(n.Attributes[0])); order == 0 || math.IsInf(order, 0) || math.IsNaN(order) {
+		return ir.Variables{}
+	}
+	return ir.Variables{Floats: 1}
+}
+
+func normOver(b *hlo.Builder, x hlo.Value, number ir.Number, mask uint64) hlo.Value {
+	order := number.Float()
 	if order == 2 {
 		return b.Unary(hlo.Sqrt, sumOver(b, squareOf(b, x), mask))
 	}
 	size := b.Unary(hlo.Abs, x)
 	switch {
+	case number.IsParameter():
+		exponent := number.FloatIn(b, size.Dtype())
+		inverse := b.Binary(hlo.Divide, b.Scalar(size.Dtype(), 1), exponent)
+		sum := sumOver(b, b.Binary(hlo.Power, size, b.BroadcastTo(exponent, size.Dims())), mask)
+		return b.Binary(hlo.Power, sum, b.BroadcastTo(inverse, sum.Dims()))
 	case order == 0:
 		return sumOver(b, as(b, as(b, size, dtype.Bool), size.Dtype()), mask)
 	case order == 1:
@@ -163,7 +177,7 @@ func metaRenorm(c *Call) error {
 
 // lowerRenorm scales down the slices whose norm is above the limit.
 func lowerRenorm(l *ir.Lowering) hlo.Value {
-	b, order, mask := l.B, l.Float(), uint64(l.Int())
+	b, order, mask := l.B, l.Number(), uint64(l.Int())
 	x := as(b, l.In(0), l.Dtype.OpMath())
 	norm := normOver(b, x, order, mask)
 	dims := norm.Dims()

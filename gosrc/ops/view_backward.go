@@ -15,14 +15,14 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "select_backward", Meta: metaSelectBackward, Lower: lowerPlace},
-		&Row{Name: "slice_backward", Meta: metaSliceBackward, Lower: lowerPlace},
-		&Row{Name: "diagonal_backward", Meta: metaDiagonalBackward, Lower: lowerDiagonal},
+		&Row{Name: "select_backward", Meta: metaSelectBackward, Lower: lowerPlace, Variables: variableIntegers(1)},
+		&Row{Name: "slice_backward", Meta: metaSliceBackward, Lower: lowerPlace, Variables: variableIntegers(1)},
+		&Row{Name: "diagonal_backward", Meta: metaDiagonalBackward, Lower: lowerDiagonal, Variables: variableIntegers(2)},
 		&Row{Name: "unfold_backward", Meta: metaUnfoldBackward, Lower: lowerUnfoldBackward},
-		&Row{Name: "select_scatter", Meta: metaSelectScatter, Lower: lowerPlace},
-		&Row{Name: "slice_scatter", Meta: metaSliceScatter, Lower: lowerPlace},
-		&Row{Name: "diagonal_scatter", Meta: metaDiagonalScatter, Lower: lowerDiagonal},
-		&Row{Name: "as_strided_scatter", Meta: metaStridedScatter, Lower: lowerStridedScatter},
+		&Row{Name: "select_scatter", Meta: metaSelectScatter, Lower: lowerPlace, Variables: variableIntegers(1)},
+		&Row{Name: "slice_scatter", Meta: metaSliceScatter, Lower: lowerPlace, Variables: variableIntegers(1)},
+		&Row{Name: "diagonal_scatter", Meta: metaDiagonalScatter, Lower: lowerDiagonal, Variables: variableIntegers(2)},
+		&Row{Name: "as_strided_scatter", Meta: metaStridedScatter, Lower: lowerStridedScatter, Variables: variableIntegers(0)},
 	)
 }
 
@@ -41,7 +41,7 @@ func (c *Call) place(value, base *ir.Node, dims []int64, dim int, start, step in
 
 func lowerPlace(l *ir.Lowering) hlo.Value {
 	b := l.B
-	dim, start, step := int(l.Int()), l.Int(), l.Int()
+	dim, start, step := int(l.Int()), l.Number(), l.Int()
 	size := l.Dims[dim]
 	rest := shape.Product(l.Dims) / max(size, 1)
 	x := as(b, l.In(0), l.Dtype)
@@ -58,16 +58,22 @@ func lowerPlace(l *ir.Lowering) hlo.Value {
 	x = b.Reshape(x, replaceDim(l.Dims, dim, count))
 	rank := len(l.Dims)
 	if l.Count() == 2 && step == 1 {
-		starts := make([]hlo.Value, rank)
-		for k := range starts {
-			starts[k] = b.ScalarInt(dtype.S64, 0)
-		}
-		starts[dim] = b.ScalarInt(dtype.S64, start)
-		return b.DynamicUpdateSlice(l.In(1), x, starts)
+		return b.DynamicUpdateSlice(l.In(1), x, startsAt(b, rank, dim, start.In(b, dtype.S64)))
 	}
 	low, high, interior := make([]int64, rank), make([]int64, rank), make([]int64, rank)
-	low[dim], interior[dim] = start, step-1
-	high[dim] = size - start - (count-1)*step - 1
+	interior[dim] = step - 1
+	if start.IsParameter() {
+		starts := startsAt(b, rank, dim, start.In(b, dtype.S64))
+		window, base := b.Pad(x, b.Scalar(l.Dtype, 0), low, high, interior), b.Full(l.Dtype, 0, l.Dims...)
+		if l.Count() == 2 {
+			base = l.In(1)
+			marks := b.Pad(b.Full(dtype.Bool, 1, count), b.Scalar(dtype.Bool, 0), low[dim:dim+1], high[dim:dim+1], interior[dim:dim+1])
+			window = b.Select(b.Broadcast(marks, window.Dims(), []int{dim}), window, b.DynamicSlice(base, starts, window.Dims()))
+		}
+		return b.DynamicUpdateSlice(base, window, starts)
+	}
+	low[dim] = start.Constant
+	high[dim] = size - start.Constant - (count-1)*step - 1
 	padded := b.Pad(x, b.Scalar(l.Dtype, 0), low, high, interior)
 	if l.Count() == 1 {
 		return padded
@@ -221,30 +227,16 @@ func metaDiagonalScatter(c *Call) error {
 // lowerDiagonal puts the last dimension of operand 0 on a diagonal.
 func lowerDiagonal(l *ir.Lowering) hlo.Value {
 	b := l.B
-	dim1, dim2, offset := int(l.Int()), int(l.Int()), l.Int()
+	dim1, dim2, offset := int(l.Int()), int(l.Int()), l.Number()
 	base := b.Full(l.Dtype, 0, l.Dims...)
 	if l.Count() == 2 {
 		base = l.In(1)
 	}
 	x := as(b, l.In(0), l.Dtype)
-	last := x.Rank() - 1
-	length := x.Dims()[last]
 	if shape.Product(x.Dims()) == 0 {
 		return base
 	}
-	// Element i of the diagonal stands in row i - min(offset, 0): rows before and after are not
-	// looked at.
-	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
-	low[last] = max(-offset, 0)
-	high[last] = l.Dims[dim1] - low[last] - length
-	x = b.Pad(x, b.Scalar(l.Dtype, 0), low, high, nil)
-	var at []int
-	for k := range l.Dims {
-		if k != dim1 && k != dim2 {
-			at = append(at, k)
-		}
-	}
-	return b.Select(diagonalMask(b, l.Dims, dim1, dim2, offset), b.Broadcast(x, l.Dims, append(at, dim1)), base)
+	return putDiagonal(b, base, x, dim1, dim2, offset)
 }
 
 // metaUnfoldBackward: (grad_in, input_sizes, dim, size, step).
@@ -324,10 +316,10 @@ func isContiguous(sizes, strides []int64) bool {
 
 func lowerStridedScatter(l *ir.Lowering) hlo.Value {
 	b, source := l.B, as(l.B, l.In(1), l.Dtype)
-	offset, stride := l.Int(), l.Rest()
+	offset, stride := l.Number(), l.Rest()
 	dims := source.Dims()
 	t := positionType(shape.Product(l.Dims))
-	positions := b.FullInt(t, offset, dims...)
+	positions := b.Broadcast(offset.In(b, t), dims, nil)
 	for k := range dims {
 		along := b.Binary(hlo.Multiply, b.Iota(t, dims, k), b.FullInt(t, stride[k], dims...))
 		positions = b.Binary(hlo.Add, positions, along)

@@ -29,32 +29,52 @@ func one(lower func(l *ir.Lowering) hlo.Value) func(l *ir.Lowering) []hlo.Value 
 	return func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} }
 }
 
-// variableView is true where the view's offset (its first attribute) may be a parameter: the plan is a slice, and
-// its shape does not depend on the offset.
-func variableView(n *ir.Node) bool {
-	return isSliced(n.Operands[0], n.Dims, n.Attributes[2:], n.Attributes[0])
+// How a view whose offset is a parameter is lowered: the same for all offsets of one case.
+const (
+	caseSlice  = iota // by its plan, of which only the starts depend on the offset
+	caseGather        // element by element
+)
+
+// variableView lets the view's offset, its first attribute, be a parameter.
+func variableView(n *ir.Node) ir.Variables {
+	return variableOffset(n.Operands[0], n.Dims, n.Attributes[2:], n.Attributes[0])
 }
 
-func variableUpdate(n *ir.Node) bool {
+func variableUpdate(n *ir.Node) ir.Variables {
 	rank := int(n.Attributes[1])
-	return isSliced(n.Operands[0], n.Attributes[2:2+rank], n.Attributes[3+rank:], n.Attributes[0])
+	return variableOffset(n.Operands[0], n.Attributes[2:2+rank], n.Attributes[3+rank:], n.Attributes[0])
 }
 
-func isSliced(base *ir.Node, sizes, strides []int64, offset int64) bool {
+func variableOffset(base *ir.Node, sizes, strides []int64, offset int64) ir.Variables {
 	if shape.Product(sizes) == 0 {
-		return false
+		return ir.Variables{}
 	}
-	p := planView(base.NumElements(), sizes, strides, offset)
-	return p.ok && !p.whole
+	switch p := planView(base.NumElements(), sizes, strides, offset); {
+	case !p.ok:
+		return ir.Variables{Integers: 1, Case: caseGather}
+	case p.whole:
+		return ir.Variables{}
+	}
+	return ir.Variables{Integers: 1, Case: caseSlice}
+}
+
+// planFor plans a view whose offset may be a parameter. not ok means a gather.
+func planFor(l *ir.Lowering, n int64, sizes, strides []int64, offset ir.Number) viewPlan {
+	if offset.IsParameter() && l.Case() == caseGather {
+		return viewPlan{}
+	}
+	p := planView(n, sizes, strides, offset.Constant)
+	p.whole = p.whole && !offset.IsParameter()
+	return p
 }
 
 // starts gives the plan's start in each factor: constants, or, where the offset is a parameter, what that comes to.
-func (p *viewPlan) starts(b *hlo.Builder, offset hlo.Value, isParameter bool) []hlo.Value {
+func (p *viewPlan) starts(b *hlo.Builder, offset ir.Number) []hlo.Value {
 	starts := make([]hlo.Value, len(p.start))
-	rest := offset
+	rest := offset.In(b, dtype.S64)
 	for i := range starts {
 		switch stride := p.strides[i]; {
-		case !isParameter:
+		case !offset.IsParameter():
 			starts[i] = b.ScalarInt(dtype.S64, p.start[i])
 		case stride == 1:
 			starts[i] = rest
@@ -86,12 +106,12 @@ func (p *viewPlan) shaped(b *hlo.Builder, x hlo.Value) hlo.Value {
 
 func lowerView(l *ir.Lowering) hlo.Value {
 	b, base := l.B, l.In(0)
-	offset, strides := l.Int(), l.Ints()
+	offset, strides := l.Number(), l.Ints()
 	n := shape.Product(base.Dims())
 	if shape.Product(l.Dims) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
-	p := planView(n, l.Dims, strides, offset)
+	p := planFor(l, n, l.Dims, strides, offset)
 	if !p.ok {
 		picked := b.Gather(flat(b, base, n), positions(b, l.Dims, strides, offset, n), hlo.GatherDims{
 			CollapsedSliceDims: []int64{0}, StartIndexMap: []int64{0}, IndexVectorDim: 1, SliceSizes: []int64{1},
@@ -100,8 +120,8 @@ func lowerView(l *ir.Lowering) hlo.Value {
 	}
 	v := p.shaped(b, base)
 	switch {
-	case l.Count() == 2: // the offset is a parameter
-		v = b.DynamicSlice(v, p.starts(b, l.In(1), true), p.size)
+	case offset.IsParameter():
+		v = b.DynamicSlice(v, p.starts(b, offset), p.size)
 	case !p.whole:
 		limit := make([]int64, len(p.start))
 		for i := range limit {
@@ -123,9 +143,9 @@ func lowerView(l *ir.Lowering) hlo.Value {
 
 func lowerViewUpdate(l *ir.Lowering) hlo.Value {
 	b, base, value := l.B, l.In(0), l.In(1)
-	offset, sizes, strides := l.Int(), l.Ints(), l.Ints()
+	offset, sizes, strides := l.Number(), l.Ints(), l.Ints()
 	n := shape.Product(l.Dims)
-	p := planView(n, sizes, strides, offset)
+	p := planFor(l, n, sizes, strides, offset)
 	if !p.ok {
 		count := shape.Product(sizes)
 		updated := b.Scatter([]hlo.Value{flat(b, base, n)}, positions(b, sizes, strides, offset, n), []hlo.Value{b.Reshape(value, []int64{count})}, hlo.ScatterDims{
@@ -140,15 +160,10 @@ func lowerViewUpdate(l *ir.Lowering) hlo.Value {
 		inverse[p.permutation[i]] = i
 	}
 	v := b.Reshape(b.Transpose(b.Reshape(value, inner), inverse), p.size)
-	isParameter := l.Count() == 3
-	if p.whole && !isParameter {
+	if p.whole {
 		return b.Reshape(v, l.Dims)
 	}
-	var parameter hlo.Value
-	if isParameter {
-		parameter = l.In(2)
-	}
-	v = b.DynamicUpdateSlice(p.shaped(b, base), v, p.starts(b, parameter, isParameter))
+	v = b.DynamicUpdateSlice(p.shaped(b, base), v, p.starts(b, offset))
 	if p.padded != n {
 		v = b.Slice(b.Reshape(v, []int64{p.padded}), []int64{0}, []int64{n}, nil)
 	}
@@ -156,12 +171,12 @@ func lowerViewUpdate(l *ir.Lowering) hlo.Value {
 }
 
 // positions gives the flat position of each element of a view, as [count, 1] indices.
-func positions(b *hlo.Builder, sizes, strides []int64, offset, n int64) hlo.Value {
+func positions(b *hlo.Builder, sizes, strides []int64, offset ir.Number, n int64) hlo.Value {
 	d := dtype.S32
 	if n > 1<<31-1 {
 		d = dtype.S64
 	}
-	index := b.FullInt(d, offset, sizes...)
+	index := b.Broadcast(offset.In(b, d), sizes, nil)
 	for i := range sizes {
 		if sizes[i] != 1 && strides[i] != 0 {
 			step := b.Binary(hlo.Multiply, b.Iota(d, sizes, i), b.FullInt(d, strides[i], sizes...))
