@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi peers clean
+.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -180,6 +180,9 @@ gen: $(STAMPS)/build-venv ## write the generated files anew
 
 gen-check: gen ## fail where a generated file is not what `make gen` writes
 	git diff --exit-code -- gosrc pjrt
+
+fallbacks: $(STAMPS)/test-installed ## write docs/fallbacks.md anew from the data files of tests/opinfo
+	PYTHONPATH=tests $(TEST)/bin/python -m opinfo --fallbacks
 
 gen-abi: ## write the layout of a PJRT header for the tests: make gen-abi HEADER=path
 	sh pjrt/testdata/gen_abi.sh "$(HEADER)"
