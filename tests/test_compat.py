@@ -103,7 +103,7 @@ def test_what_is_missing_says_so(child: Child) -> None:
     child(
         INSTALL
         + """
-    for module, name in ((torch_xla, "launch"), (xr, "use_spmd"), (xm, "all_gather")):
+    for module, name in ((torch_xla, "launch"), (xr, "get_master_ip"), (xm, "all_gather")):
         try:
             getattr(module, name)
         except AttributeError as error:
@@ -111,7 +111,7 @@ def test_what_is_missing_says_so(child: Child) -> None:
         else:
             raise AssertionError(f"{module.__name__}.{name} exists")
     try:
-        import torch_xla.distributed.spmd
+        import torch_xla.distributed.fsdp
     except ImportError:
         pass
     else:

@@ -67,19 +67,11 @@ func QueueWaitBegin() (token int64, err error) {
 		w.finish(nil)
 		return waits.Add(w), nil
 	}
-	count := current.IfInitialized().GetNumLocalDevices()
 	go func() {
 		var failure error
 		defer func() { w.finish(failure) }()
 		defer guard(&failure)
-		for i := range count {
-			device, err := space.Core.Device(i)
-			if err != nil {
-				failure = err
-				return
-			}
-			device.WaitIdle()
-		}
+		space.Core.WaitIdle()
 	}()
 	return waits.Add(w), nil
 }

@@ -45,13 +45,14 @@ func ViewOf(id int64, element string, sizes, strides []int64, offset int64) (ops
 	return ops.View{Storage: space.Get(id), Sizes: sizes, Strides: strides, Offset: offset, Dtype: d}, nil
 }
 
-// MarkSharding lays a view of a storage over the devices; see tensor.Space. BLOCKING where a program is being compiled.
-func MarkSharding(v *ops.View, sharding *hlo.Sharding) error {
+// Annotate calls change, a method of the Space that annotates a view of a storage, as it needs to be called. BLOCKING where a
+// program is being compiled.
+func Annotate(change func(s *tensor.Space) error) error {
 	core := space.Core
 	core.LockResolved()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
-	return space.MarkSharding(v, sharding)
+	return change(space)
 }
 
 // ShardingOf gives how a view of a storage lies over the devices, nil where that is not known. BLOCKING where a program is
@@ -80,20 +81,35 @@ func ShardsBegin(v *ops.View) (token int64, err error) {
 	return int64(reads.add(r)), nil
 }
 
-// ShardsFinish gives the value's shards, one for each local device, as the caller's to close. InvalidArgument where the view
-// is not the whole value.
-func ShardsFinish(token int64) ([]client.Data, error) {
+// ShardsFinish gives the value's shards, one for each local device, as the caller's to close, how the value lies, and its
+// dimensions. InvalidArgument where the view is not the whole value.
+func ShardsFinish(token int64) ([]client.Data, *hlo.Sharding, []int64, error) {
 	r := reads.take(C.int64_t(token))
 	if r == nil {
-		return nil, status.Errorf(status.InvalidArgument, "ShardsFinish(): expected the token of a read that was begun, got %d", token)
+		return nil, nil, nil, status.Errorf(status.InvalidArgument, "ShardsFinish(): expected the token of a read that was begun, got %d", token)
 	}
 	defer r.close()
 	if r.wait == nil {
-		return nil, status.Errorf(status.InvalidArgument, "local_shards: expected a tensor with elements")
+		return nil, nil, nil, status.Errorf(status.InvalidArgument, "local_shards: expected a tensor with elements")
 	}
 	data := r.wait.Data(0)
-	if s := data.Shape(); r.offset != 0 || s.ByteSize() != r.bytes || !shape.Make(s.Dtype, r.sizes...).Equal(s) {
-		return nil, status.Errorf(status.InvalidArgument, "local_shards: expected a tensor that is all of its storage, in its order: take shards of a contiguous() copy")
+	s := data.Shape()
+	if r.offset != 0 || s.ByteSize() != r.bytes || !shape.Make(s.Dtype, r.sizes...).Equal(s) {
+		return nil, nil, nil, status.Errorf(status.InvalidArgument, "local_shards: expected a tensor that is all of its storage, in its order: take the shards of a contiguous() copy")
 	}
-	return space.Core.Client().GetDataShards(data)
+	c := space.Core.Client()
+	sharding := &hlo.Sharding{Kind: hlo.Replicated}
+	if annotation := c.GetDataSharding(data); annotation != nil {
+		var err error
+		if sharding, err = hlo.ParseSharding(annotation.OpSharding); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	// A shard of its own even where the data is whole: GetDataShards would give the data itself.
+	if c.GetDataSharding(data) == nil {
+		same, err := c.CopyToDevice(data, data.Device())
+		return []client.Data{same}, sharding, s.Dims, err
+	}
+	shards, err := c.GetDataShards(data)
+	return shards, sharding, s.Dims, err
 }

@@ -100,6 +100,9 @@ func NewCore(c client.Client, options Options) *Core {
 		go d.work()
 		go d.settle()
 	}
+	if options.Partition {
+		core.Partition()
+	}
 	return core
 }
 
@@ -115,6 +118,13 @@ func (c *Core) Device(index int) (*Device, error) {
 		return nil, status.Errorf(status.InvalidArgument, "device xla:%d: expected xla:0, which stands for all devices since programs are partitioned over them", index)
 	}
 	return c.devices[index], nil
+}
+
+// WaitIdle waits until every step that any device has queued has ended. BLOCKING; without Core.Mu.
+func (c *Core) WaitIdle() {
+	for _, d := range c.devices {
+		d.WaitIdle()
+	}
 }
 
 // Device is one device's pending work.
@@ -164,6 +174,7 @@ type Root struct {
 
 	annotation     *hlo.Sharding // how values of annotationDims are to lie; nil for none
 	annotationDims []int64
+	loose          bool // the pending value need not lie as its base does
 
 	previous, next *Root
 }
@@ -199,6 +210,7 @@ func (r *Root) Set(n *ir.Node) {
 	}
 	if n.IsLeaf() {
 		r.dropBase()
+		r.loose = false
 		if r.HasBuffer != nil {
 			*r.HasBuffer = 1
 		}

@@ -22,6 +22,8 @@ type Options struct {
 	RunAhead int
 	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).
 	Donate bool
+	// Partition makes device 0 stand for all devices from the start, and partitions programs over them (XLA_USE_SPMD).
+	Partition bool
 	// DumpDirectory receives each compiled program as text, before and after XLA's passes, with
 	// counts of its opcodes; "" writes nothing (XLA_GO_DUMP_DIRECTORY).
 	DumpDirectory string
@@ -52,6 +54,7 @@ func OptionsFromEnvironment() Options {
 	o.NodeLimit = int64(env.Int("XLA_GO_NODE_LIMIT", int(o.NodeLimit)))
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
+	o.Partition = env.Bool("XLA_USE_SPMD", o.Partition)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
 	o.SaveGraphs = env.String("XLA_SAVE_TENSORS_FILE", "")
 	if o.SaveGraphsAs = env.String("XLA_SAVE_TENSORS_FMT", "text"); o.SaveGraphsAs == "text" {

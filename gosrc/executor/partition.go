@@ -28,9 +28,7 @@ type partitioning struct {
 // its values. Values that are there are replicated when a program first takes them. For the life of the process;
 // idempotent. BLOCKING until queued steps have ended; without Core.Mu.
 func (c *Core) Partition() {
-	for _, d := range c.devices {
-		d.WaitIdle()
-	}
+	c.WaitIdle()
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	c.devices[0].partitioning.CompareAndSwap(nil, &partitioning{count: c.client.GetNumDevices()})
@@ -90,6 +88,9 @@ func (r *Root) Annotate(s *hlo.Sharding, dims []int64) {
 	r.annotation, r.annotationDims = s, slices.Clone(dims)
 }
 
+// ClearAnnotation forgets what Annotate was told: the next value may lie otherwise than the one that it replaces. Under Core.Mu.
+func (r *Root) ClearAnnotation() { r.annotation, r.annotationDims, r.loose = nil, nil, true }
+
 // Annotation gives the sharding that Annotate was told for values of those dimensions, nil for none. Under Core.Mu.
 func (r *Root) Annotation(dims []int64) *hlo.Sharding {
 	if slices.Equal(r.annotationDims, dims) {
@@ -107,7 +108,7 @@ func (r *Root) wanted() *hlo.Sharding {
 	if s := r.value.Sharding(); s != nil {
 		return s
 	}
-	if r.base != nil && r.base.Dtype == r.value.Dtype && slices.Equal(r.base.Dims, r.value.Dims) {
+	if r.base != nil && !r.loose && r.base.Dtype == r.value.Dtype && slices.Equal(r.base.Dims, r.value.Dims) {
 		if s := r.base.Sharding(); s != nil && s.Kind == hlo.Tiled {
 			return s
 		}

@@ -30,6 +30,12 @@ func (b *Buffer) KnownSharding() *hlo.Sharding {
 	return nil
 }
 
+// IsDivided is true where no device has the whole value, as far as that is known.
+func (b *Buffer) IsDivided() bool {
+	s := b.KnownSharding()
+	return s != nil && s.Kind == hlo.Tiled
+}
+
 // layout gives the attributes of the buffer's leaf in a key. A deferred upload begins here: a program is about to be made
 // that takes the value as it is.
 func (b *Buffer) layout() []int64 {

@@ -15,9 +15,6 @@ import (
 // Errors: FailedPrecondition where programs are not partitioned, or where the view is annotated as tiled otherwise and was
 // not cleared; InvalidArgument where the sharding does not fit the view or the number of devices.
 func (s *Space) MarkSharding(v *ops.View, sharding *hlo.Sharding) error {
-	if !s.Core.Partitioned() {
-		return status.Errorf(status.FailedPrecondition, "mark_sharding(): expected programs that are partitioned: call xla_go.runtime.use_spmd() first")
-	}
 	if err := s.checkSharding(v, sharding); err != nil {
 		return err
 	}
@@ -45,7 +42,30 @@ func (s *Space) MarkSharding(v *ops.View, sharding *hlo.Sharding) error {
 	return s.Write(v, s.Core.Graph.Annotate(value, sharding))
 }
 
+// ClearSharding takes a view's annotation back and has its value replicated. Under Core.Mu with all shardings known.
+func (s *Space) ClearSharding(v *ops.View) error {
+	storage := v.Storage.(*Storage)
+	value := storage.Value()
+	storage.ClearAnnotation()
+	if value == nil || value.IsLeaf() && !value.Buffer.IsDivided() {
+		return nil
+	}
+	return s.Write(v, s.Core.Graph.Annotate(s.Read(v), &hlo.Sharding{Kind: hlo.Replicated}))
+}
+
+// AnnotateValue is MarkSharding for the value that the view has now, and no later one: what is computed into the storage
+// afterwards lies as it comes, and an annotation of the storage does not matter. Under Core.Mu with all shardings known.
+func (s *Space) AnnotateValue(v *ops.View, sharding *hlo.Sharding) error {
+	if err := s.checkSharding(v, sharding); err != nil {
+		return err
+	}
+	return s.Write(v, s.Core.Graph.Annotate(s.Read(v), sharding))
+}
+
 func (s *Space) checkSharding(v *ops.View, sharding *hlo.Sharding) error {
+	if !s.Core.Partitioned() {
+		return status.Errorf(status.FailedPrecondition, "mark_sharding(): expected programs that are partitioned: call xla_go.runtime.use_spmd() first")
+	}
 	if sharding.Kind != hlo.Replicated && sharding.Kind != hlo.Tiled {
 		return status.Errorf(status.InvalidArgument, "mark_sharding(): expected a sharding that is replicated or tiled, got %s", sharding)
 	}
@@ -64,8 +84,8 @@ func (s *Space) checkSharding(v *ops.View, sharding *hlo.Sharding) error {
 	return nil
 }
 
-// ShardingOf gives how a view's value lies over the devices: as it was annotated, else as the compiler laid a computed value
-// out. nil for a view of a part, and where nothing is known yet. Under Core.Mu with all shardings known (LockResolved).
+// ShardingOf gives how a view's value lies over the devices: as it was annotated, else as the compiler has divided a computed
+// value. nil for a view of a part, and for a value that nobody divides. Under Core.Mu with all shardings known (LockResolved).
 func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	storage := v.Storage.(*Storage)
 	value := storage.Value()
@@ -75,5 +95,8 @@ func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	if annotation := storage.Annotation(v.Sizes); annotation != nil {
 		return annotation
 	}
-	return value.Sharding()
+	if known := value.Sharding(); known != nil && known.Kind == hlo.Tiled {
+		return known
+	}
+	return nil
 }

@@ -42,6 +42,7 @@ from xla_go._compiles import strict  # noqa: E402
 from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
 
 if not _is_command_line():
+    from xla_go import spmd
     from xla_go._torch_dlpack import from_dlpack
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "pad_to_bucket",
     "profiler",
     "runtime",
+    "spmd",
     "strict",
     "sync",
 ]

@@ -53,6 +53,12 @@ def _environment() -> str:
     return json.dumps(dict(os.environ))
 
 
+def refresh_environment() -> None:
+    """Hands the environment over again, where the Go library has it already. Before the runtime starts."""
+    if _native is not None:
+        call("SetEnvironment", _environment())
+
+
 def native() -> ModuleType:
     """The extension module, loaded if it is not. Its functions raise a plain RuntimeError: see `translate`."""
     return _native if _native is not None else _load()

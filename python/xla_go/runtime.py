@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any
 
-from xla_go import _runtime, errors
+from xla_go import _adapter, _runtime, errors
 
 __all__ = [
     "addressable_device_count",
@@ -33,6 +33,7 @@ __all__ = [
     "reset_peak_memory",
     "runtime_device_attributes",
     "set_device_type",
+    "use_spmd",
     "wait_device_ops",
     "world_size",
 ]
@@ -102,18 +103,18 @@ def addressable_runtime_device_count() -> int:
 
 
 def global_device_count() -> int:
-    """Number of devices of all processes."""
-    return global_runtime_device_count()
+    """Number of xla devices of all processes: 1 where one stands for all (see `use_spmd`)."""
+    return 1 if is_spmd() else global_runtime_device_count()
 
 
 def addressable_device_count() -> int:
-    """Number of devices of this process."""
-    return addressable_runtime_device_count()
+    """Number of xla devices of this process: 1 where one stands for all (see `use_spmd`)."""
+    return 1 if is_spmd() else addressable_runtime_device_count()
 
 
 def local_device_count() -> int:
-    """Number of devices of this host's processes; here one process drives all devices of a host."""
-    return addressable_runtime_device_count()
+    """Number of xla devices of this host's processes; here one process drives all devices of a host."""
+    return addressable_device_count()
 
 
 def local_process_count() -> int:
@@ -152,8 +153,28 @@ def local_ordinal() -> int:
 
 
 def is_spmd() -> bool:
-    """Whether programs are partitioned over the devices. They run on one device each."""
-    return False
+    """Whether programs are partitioned over all devices (see `use_spmd`)."""
+    if _runtime.started() and _runtime.call("IsPartitioned"):
+        return True
+    return os.environ.get("XLA_USE_SPMD", "0").lower() in ("1", "true", "yes", "on")
+
+
+def use_spmd(auto: bool = False) -> None:
+    """Partitions programs over all devices from now on: xla:0 stands for all of them, `xla_go.spmd` says what lies where.
+
+    What nobody annotates is on each device in full; values that are there already are copied when a program first takes
+    them. There is no way back. Raises FailedPreconditionError where tensors lie on another device than xla:0, and
+    UnimplementedError for `auto`, which would have the compiler choose all shardings. BLOCKING until queued steps have
+    ended. XLA_USE_SPMD=1 does the same.
+    """
+    if auto:
+        raise errors.UnimplementedError("use_spmd(auto=True): expected shardings from mark_sharding, the plugins have no automatic partitioner: call use_spmd()")
+    os.environ["XLA_USE_SPMD"] = "1"
+    if not _runtime.started():
+        _runtime.refresh_environment()
+        return
+    _runtime.call("UsePartitions")
+    _adapter.load().forget_device_count()
 
 
 def is_bf16_supported() -> bool:

@@ -11,6 +11,8 @@ _MODULES = {
     "torch_xla.runtime": "xla_go.compat.runtime",
     "torch_xla.core": "xla_go.compat.core",
     "torch_xla.core.xla_model": "xla_go.compat.xla_model",
+    "torch_xla.distributed": "xla_go.compat.distributed",
+    "torch_xla.distributed.spmd": "xla_go.compat.spmd",
     "torch_xla.debug": "xla_go.compat.debug",
     "torch_xla.debug.metrics": "xla_go.metrics",
 }

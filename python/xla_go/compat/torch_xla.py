@@ -25,8 +25,8 @@ def device(index: int | None = None) -> torch.device:
 
 
 def device_count() -> int:
-    """Number of xla devices of this process."""
-    return runtime.addressable_runtime_device_count()
+    """Number of xla devices of this process: 1 where one stands for all."""
+    return runtime.addressable_device_count()
 
 
 def devices() -> list[torch.device]:
@@ -36,7 +36,7 @@ def devices() -> list[torch.device]:
 
 def real_devices() -> list[str]:
     """The runtime's names of this process's devices, for example "CPU:0"."""
-    return [attributes["name"] for attributes in map(runtime.runtime_device_attributes, range(device_count()))]
+    return [attributes["name"] for attributes in map(runtime.runtime_device_attributes, range(runtime.addressable_runtime_device_count()))]
 
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:

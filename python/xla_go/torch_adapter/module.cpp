@@ -277,6 +277,11 @@ PyObject* py_device_count(PyObject*, PyObject*) {
   return guarded([]() -> PyObject* { return PyLong_FromLong(device_count()); });
 }
 
+PyObject* py_forget_device_count(PyObject*, PyObject*) {
+  forget_device_count();
+  Py_RETURN_NONE;
+}
+
 // ---- what is going on ----
 
 PyObject* op_call_count(PyObject*, PyObject*) { return PyLong_FromLongLong(row_call_count()); }
@@ -352,6 +357,8 @@ PyMethodDef methods[] = {
     {"set_current_device", py_set_current_device, METH_VARARGS, "set_current_device(index)"},
     {"device_count", py_device_count, METH_NOARGS,
      "Number of xla devices of this process. Starts the runtime."},
+    {"forget_device_count", py_forget_device_count, METH_NOARGS,
+     "Has device_count() ask the runtime again: one device stands for all from now on."},
     {"op_call_count", op_call_count, METH_NOARGS, "Operator calls made through rows so far."},
     {"composite_count", py_composite_count, METH_NOARGS,
      "Number of torch's own composites registered for device xla."},

@@ -18,6 +18,8 @@ std::atomic<int64_t> reported_compiles{0};
 
 namespace {
 
+std::atomic<int> known_device_count{0};  // 0 before it was asked for
+
 // Holds the GIL for its lifetime, whether or not the thread held it before.
 class GilHold {
  public:
@@ -96,12 +98,16 @@ void throw_forked_child() {
 
 int device_count() {
   const xla_go_table& table = enter();
-  // The devices of a process do not change; asking costs a crossing.
-  static const int count = [&table] {
-    return table.device_count != nullptr ? std::min(table.device_count(), max_devices) : 1;
-  }();
+  // Asking costs a crossing.
+  int count = known_device_count.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = table.device_count != nullptr ? std::min(table.device_count(), max_devices) : 1;
+    known_device_count.store(count, std::memory_order_relaxed);
+  }
   return count;
 }
+
+void forget_device_count() { known_device_count.store(0, std::memory_order_relaxed); }
 
 GilRelease::GilRelease() {
   if (Py_IsInitialized() && PyGILState_Check()) {

@@ -36,6 +36,9 @@ inline const xla_go_table& enter() {
 // Number of xla devices of this process. Loads Go.
 int device_count();
 
+// Has device_count() ask again: programs are partitioned over all devices from now on.
+void forget_device_count();
+
 // Releases the GIL for its lifetime if this thread holds it. Any call that may block is made
 // inside one.
 class GilRelease {

@@ -1,0 +1,169 @@
+package bind
+
+import (
+	"encoding/base64"
+	"encoding/json"
+
+	"xla_go/gosrc/client/current"
+	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/ops"
+	"xla_go/gosrc/status"
+	"xla_go/gosrc/tensor"
+)
+
+// viewRequest describes a tensor: a view of a storage that the runtime has seen.
+type viewRequest struct {
+	Storage int64   `json:"storage"`
+	Element string  `json:"element"`
+	Sizes   []int64 `json:"sizes"`
+	Strides []int64 `json:"strides"` // in elements
+	Offset  int64   `json:"offset"`
+}
+
+func viewOf(function, request string) (ops.View, error) {
+	var r viewRequest
+	if err := json.Unmarshal([]byte(request), &r); err != nil {
+		return ops.View{}, status.Errorf(status.InvalidArgument, "%s(): expected a JSON object, got %v", function, err)
+	}
+	if dispatch.Space() == nil {
+		return ops.View{}, status.Errorf(status.FailedPrecondition, "%s(): expected a tensor on device xla, there is none yet", function)
+	}
+	v, err := dispatch.ViewOf(r.Storage, r.Element, r.Sizes, r.Strides, r.Offset)
+	return v, status.Annotate(err, "%s()", function)
+}
+
+// UsePartitions makes xla:0 stand for all devices: programs are partitioned over them from now on. InitializeClient comes first.
+// BLOCKING until queued steps have ended.
+func UsePartitions() (ok bool, err error) {
+	defer guard(&err)
+	if err := startTensors(); err != nil {
+		return false, err
+	}
+	err = dispatch.UsePartitions()
+	return err == nil, err
+}
+
+// IsPartitioned says whether programs are partitioned over all devices; false before the first tensor.
+func IsPartitioned() bool {
+	space := dispatch.Space()
+	return space != nil && space.Core.Partitioned()
+}
+
+// MarkSharding lays a tensor (viewRequest as JSON) over the devices by an OpSharding in base64; see tensor.Space for what each
+// of how does: "mark", "value" or "clear", which takes no sharding. BLOCKING where a program is being compiled.
+func MarkSharding(view, sharding, how string) (ok bool, err error) {
+	defer guard(&err)
+	v, err := viewOf("MarkSharding", view)
+	if err != nil {
+		return false, err
+	}
+	serialized, err := base64.StdEncoding.DecodeString(sharding)
+	if err != nil {
+		return false, status.Errorf(status.InvalidArgument, "MarkSharding(): expected an OpSharding in base64, got %v", err)
+	}
+	parsed, err := hlo.ParseSharding(serialized)
+	if err != nil {
+		return false, err
+	}
+	err = dispatch.Annotate(func(s *tensor.Space) error {
+		switch how {
+		case "mark":
+			return s.MarkSharding(&v, parsed)
+		case "value":
+			return s.AnnotateValue(&v, parsed)
+		case "clear":
+			return s.ClearSharding(&v)
+		}
+		return status.Errorf(status.InvalidArgument, "MarkSharding(): expected mark, value or clear, got %q", how)
+	})
+	return err == nil, err
+}
+
+// TensorSharding describes how a tensor lies over the devices as a JSON object: text, as HLO writes it, "" where nobody divides
+// it; op_sharding, in base64; tile, the dimensions of each device's memory, padding included. See tensor.Space. BLOCKING where
+// a program is being compiled.
+func TensorSharding(view string) (text string, err error) {
+	defer guard(&err)
+	v, err := viewOf("TensorSharding", view)
+	if err != nil {
+		return "", err
+	}
+	described := map[string]any{"text": ""}
+	sharding := dispatch.ShardingOf(&v)
+	if sharding == nil {
+		sharding = &hlo.Sharding{Kind: hlo.Replicated}
+	} else {
+		described["text"] = sharding.String()
+	}
+	tile, err := sharding.TileDims(v.Sizes)
+	if err != nil {
+		return "", err
+	}
+	described["op_sharding"], described["tile"] = base64.StdEncoding.EncodeToString(sharding.Proto()), notNil(tile)
+	return encode(described)
+}
+
+// TensorShardsBegin gives the token of a read of a tensor's shards: wait as for a read, then TensorShards, or cancel the read.
+// BLOCKING where a program is being compiled.
+func TensorShardsBegin(view string) (token int64, err error) {
+	defer guard(&err)
+	v, err := viewOf("TensorShardsBegin", view)
+	if err != nil {
+		return 0, err
+	}
+	return dispatch.ShardsBegin(&v)
+}
+
+// shardDescription says what one device has of a tensor.
+type shardDescription struct {
+	Handle  int64   `json:"handle"` // of data, the caller's to close
+	Device  string  `json:"device"`
+	Memory  []int64 `json:"memory"` // dimensions, padding included
+	Offset  []int64 `json:"offset"` // in the tensor
+	Size    []int64 `json:"size"`   // without padding
+	Replica int64   `json:"replica"`
+}
+
+// TensorShards gives the shards of a tensor whose read is over as a JSON list of shardDescription, one for each local device in
+// their order; a value on one device is one shard.
+func TensorShards(token int64) (text string, err error) {
+	defer guard(&err)
+	c, err := current.Get()
+	if err != nil {
+		return "", err
+	}
+	shards, sharding, dims, err := dispatch.ShardsFinish(token)
+	if err != nil {
+		return "", err
+	}
+	list := make([]shardDescription, len(shards))
+	for i, shard := range shards {
+		ordinal, err := c.DeviceOrdinal(shard.Device())
+		var tile hlo.Tile
+		if err == nil {
+			tile, err = sharding.TileOf(int64(ordinal), dims)
+		}
+		if err != nil {
+			for _, s := range shards {
+				s.Close()
+			}
+			return "", err
+		}
+		list[i] = shardDescription{
+			Device: shard.Device(), Memory: notNil(shard.Shape().Dims), Offset: notNil(tile.Offset), Size: notNil(tile.Size), Replica: tile.Replica,
+		}
+	}
+	for i, shard := range shards {
+		list[i].Handle = dispatch.DataHandles.Add(shard)
+	}
+	return encode(list)
+}
+
+// notNil gives a list that JSON writes as one.
+func notNil(list []int64) []int64 {
+	if list == nil {
+		return []int64{}
+	}
+	return list
+}

@@ -1,0 +1,44 @@
+"""Programs partitioned over several devices, under the names of torch_xla.distributed.spmd.
+
+`xla_go.runtime.use_spmd()` makes device xla stand for all devices. `mark_sharding` says how a tensor is divided over a
+`Mesh` of them; XLA's partitioner divides everything else to match, and puts the collectives in.
+"""
+
+from xla_go.spmd.mesh import HybridMesh, Mesh, get_1d_mesh, get_global_mesh, set_global_mesh
+from xla_go.spmd.sharded_tensor import (
+    XLAShard,
+    XLAShardedTensor,
+    unwrap_sharded_tensor,
+    wrap_as_sharded_tensor,
+    wrap_if_sharded,
+)
+from xla_go.spmd.sharding import (
+    ShardingSpec,
+    ShardingType,
+    annotate_custom_sharding,
+    clear_sharding,
+    mark_sharding,
+    mark_sharding_with_gradients,
+)
+from xla_go.spmd.visualize import visualize_sharding, visualize_tensor_sharding
+
+__all__ = [
+    "HybridMesh",
+    "Mesh",
+    "ShardingSpec",
+    "ShardingType",
+    "XLAShard",
+    "XLAShardedTensor",
+    "annotate_custom_sharding",
+    "clear_sharding",
+    "get_1d_mesh",
+    "get_global_mesh",
+    "mark_sharding",
+    "mark_sharding_with_gradients",
+    "set_global_mesh",
+    "unwrap_sharded_tensor",
+    "visualize_sharding",
+    "visualize_tensor_sharding",
+    "wrap_as_sharded_tensor",
+    "wrap_if_sharded",
+]

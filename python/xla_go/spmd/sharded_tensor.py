@@ -1,0 +1,167 @@
+"""XLAShardedTensor: a tensor together with how it lies over the devices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any
+
+import torch
+
+from xla_go import _runtime
+from xla_go.spmd import _tensor
+from xla_go.spmd.mesh import PartitionSpec
+
+__all__ = ["XLAShard", "XLAShardedTensor"]
+
+
+@dataclass
+class XLAShard:
+    """What one device has of a sharded tensor, on the CPU.
+
+    data is all of the device's memory: a tile, with padding where the tiles reach over the tensor's end. indices say
+    where the tile lies in the tensor, `...` for all of it. replica_id numbers the devices that have the same tile.
+    """
+
+    data: torch.Tensor
+    shard_device: str
+    replica_id: int
+    indices: list[slice] | EllipsisType
+    _size: tuple[int, ...]
+
+    @property
+    def unpadded_data(self) -> torch.Tensor:
+        """The tile without padding: a view of `data`."""
+        return self.data[tuple(slice(0, size) for size in self._size)]
+
+    @unpadded_data.setter
+    def unpadded_data(self, value: torch.Tensor) -> None:
+        self.unpadded_data.copy_(value)
+
+
+class XLAShardedTensor(torch.Tensor):
+    """A tensor on device xla that was annotated by `mark_sharding`. It can be used wherever the tensor itself can."""
+
+    global_tensor: torch.Tensor
+    mesh_shape: tuple[int, ...] | None
+    partition_spec: tuple[Any, ...] | None
+
+    # Results are wrapped by __torch_dispatch__ alone.
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(
+        cls, elem: torch.Tensor, mesh_shape: Sequence[int] | None = None, partition_spec: PartitionSpec | None = None, requires_grad: bool = False
+    ) -> XLAShardedTensor:
+        r = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype, layout=elem.layout,
+            device=elem.device, requires_grad=requires_grad or elem.requires_grad,
+        )  # fmt: skip
+        r.global_tensor = elem.detach() if r.requires_grad else elem
+        r.mesh_shape = None if mesh_shape is None else tuple(mesh_shape)
+        r.partition_spec = None if partition_spec is None else tuple(partition_spec)
+        return r
+
+    @property
+    def local_shards(self) -> list[XLAShard]:
+        """What each device of this process has, in their order. BLOCKING until the value is computed; compiles nothing."""
+        return _shards(self.global_tensor)
+
+    def load_local_shards_(self, shards: list[XLAShard]) -> None:
+        """Puts shards, of which `data` may have been changed, into the tensor: one for each device, in their order.
+
+        ValueError where they are not the tensor's. BLOCKING while they are copied.
+        """
+        _load(self.global_tensor, shards)
+
+    @property
+    def sharding_spec(self) -> str:
+        """How it lies over the devices, as HLO's text writes it; "" where it is not divided."""
+        return _tensor.sharding(self.global_tensor).text
+
+    @property
+    def sharding_type(self) -> Any:
+        """The kind of `sharding_spec`, a ShardingType; None where it is not divided."""
+        from xla_go.spmd.sharding import ShardingType
+
+        return ShardingType.of(self.sharding_spec)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"XLAShardedTensor({self.global_tensor!r}, sharding={self.sharding_spec!r})"
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from torch.utils._pytree import tree_map_only
+
+        arguments, keywords = tree_map_only(XLAShardedTensor, lambda t: t.global_tensor, (args, kwargs or {}))
+        result = func(*arguments, **keywords)
+        if func.__name__.split(".")[0].endswith("_") and args and isinstance(args[0], XLAShardedTensor):
+            return args[0]  # in place
+        return tree_map_only(torch.Tensor, lambda t: t if isinstance(t, XLAShardedTensor) or t.device.type != "xla" else cls(t), result)
+
+
+def _shards(tensor: torch.Tensor) -> list[XLAShard]:
+    view = _tensor.view(tensor)
+    token = _runtime.call("TensorShardsBegin", view)
+    _tensor.wait(token)
+    shards = []
+    described = json.loads(_runtime.call("TensorShards", token))
+    try:
+        for shard in described:
+            data = torch.empty(shard["memory"], dtype=tensor.dtype, device="cpu")
+            if data.numel():
+                _runtime.call("Read", shard["handle"], data.data_ptr(), data.numel() * data.element_size())
+            size = tuple(shard["size"])
+            whole = size == tuple(tensor.shape)
+            indices = ... if whole else [slice(start, start + length, 1) for start, length in zip(shard["offset"], size, strict=True)]
+            shards.append(XLAShard(data, shard["device"], shard["replica"], indices, size))
+    finally:
+        for shard in described:
+            _runtime.native().close_data(shard["handle"])
+    return shards
+
+
+def _load(tensor: torch.Tensor, shards: list[XLAShard]) -> None:
+    names = _runtime.lines(_runtime.call("LocalDevices"))
+    if [shard.shard_device for shard in shards] != names:
+        raise ValueError(f"load_local_shards_(): expected a shard of each of {', '.join(names)} in this order, got {', '.join(s.shard_device for s in shards)}")
+    sharding = _tensor.sharding(tensor)
+    element = _tensor.element_of(tensor)
+    handles: list[int] = []
+    try:
+        for shard in shards:
+            if (shard.data.dtype, shard.data.device.type, tuple(shard.data.shape)) != (tensor.dtype, "cpu", sharding.tile):
+                got = f"{shard.data.dtype} of {tuple(shard.data.shape)} on {shard.data.device}"
+                raise ValueError(f"load_local_shards_(): expected shards of {tensor.dtype} of {sharding.tile} on cpu, got {got}")
+            data = shard.data.contiguous()
+            handles.append(_runtime.call("Upload", data.data_ptr(), element, ",".join(map(str, data.shape)), "", shard.shard_device))
+        request = {"element": element, "dimensions": list(tensor.shape), "sharding": sharding.op_sharding, "shards": handles}
+        whole = _runtime.call("WrapShards", json.dumps(request))
+        try:
+            _runtime.call("AdoptData", _tensor.storage_of(tensor), whole)
+        except BaseException:
+            _runtime.native().close_data(whole)
+            raise
+    finally:
+        for handle in handles:
+            _runtime.native().close_data(handle)
+
+
+def wrap_as_sharded_tensor(t: torch.Tensor | XLAShardedTensor, mesh_shape: Sequence[int] | None = None, partition_spec: PartitionSpec | None = None) -> XLAShardedTensor:
+    """The tensor as an XLAShardedTensor; itself where it is one."""
+    return t if isinstance(t, XLAShardedTensor) else XLAShardedTensor(t, mesh_shape, partition_spec)
+
+
+def wrap_if_sharded(x: Any) -> Any:
+    """A tensor on device xla that is divided as an XLAShardedTensor; anything else as it is."""
+    if isinstance(x, torch.Tensor) and not isinstance(x, XLAShardedTensor) and x.device.type == "xla" and _tensor.sharding(x).text:
+        return XLAShardedTensor(x)
+    return x
+
+
+def unwrap_sharded_tensor(t: torch.Tensor | XLAShardedTensor) -> torch.Tensor:
+    """The tensor behind an XLAShardedTensor; any other as it is."""
+    return t.global_tensor if isinstance(t, XLAShardedTensor) else t
+

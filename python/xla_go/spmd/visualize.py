@@ -1,0 +1,57 @@
+"""Shardings as pictures made of text."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import torch
+
+from xla_go import runtime
+from xla_go.spmd import _tensor
+from xla_go.spmd.sharded_tensor import XLAShardedTensor, unwrap_sharded_tensor
+
+__all__ = ["visualize_sharding", "visualize_tensor_sharding"]
+
+
+def _tiles(sharding: str) -> tuple[list[int], list[list[int]]]:
+    """The numbers of tiles along the dimensions, and the devices that have each tile, row-major."""
+    if sharding in ("", "{replicated}"):
+        return [1], [list(range(runtime.global_runtime_device_count()))]
+    if match := re.fullmatch(r"\{maximal device=(\d+)\}", sharding):
+        return [1], [[int(match.group(1))]]
+    match = re.fullmatch(r"\{devices=\[([\d,]+)\]([\d,]+)( last_tile_dim_replicate)?\}", sharding)
+    if match is None:
+        raise ValueError(f"visualize_sharding(): expected a sharding as sharding_spec gives it, got {sharding!r}")
+    grid, devices = ([int(number) for number in match.group(i).split(",")] for i in (1, 2))
+    copies = grid.pop() if match.group(3) else 1
+    return grid, [devices[i : i + copies] for i in range(0, len(devices), copies)]
+
+
+def visualize_sharding(sharding: str, min_width: int = 9, max_width: int = 80) -> str:
+    """A table of the tiles with the devices that have each, as text: the first dimension down, the last across.
+
+    sharding is the text of `XLAShardedTensor.sharding_spec`. Dimensions before the last two are tables of their own.
+    max_width bounds a table's characters where there is room for the names of the devices.
+    """
+    grid, tiles = _tiles(sharding)
+    grid = [1] * (2 - len(grid)) + grid if len(grid) > 1 else [grid[0], 1]
+    kind = runtime.device_type()
+    rows, columns = grid[-2:]
+    labels = [f"{kind} {devices[0]}" if len(devices) == 1 else f"{kind} {devices}".replace(" ", "").replace(kind, kind + " ") for devices in tiles]
+    widest = max(map(len, labels))
+    width = max(widest, min(max(min_width, widest + 2), max_width // columns - 1))
+    line = "+" + ("-" * width + "+") * columns
+    pictures = []
+    for outer in range(math.prod(grid[:-2])):
+        picture = [line]
+        for row in range(rows):
+            start = (outer * rows + row) * columns
+            picture += ["|" + "".join(f"{label:^{width}}|" for label in labels[start : start + columns]), line]
+        pictures.append("\n".join(picture))
+    return "\n\n".join(pictures)
+
+
+def visualize_tensor_sharding(t: torch.Tensor | XLAShardedTensor, min_width: int = 9, max_width: int = 80) -> str:
+    """`visualize_sharding` of a tensor on device xla."""
+    return visualize_sharding(_tensor.sharding(unwrap_sharded_tensor(t)).text, min_width, max_width)

@@ -1,0 +1,55 @@
+"""A Llama-style block trained on eight devices: FSDP, tensor parallel and both, against one device."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import DEVICE_VARIABLES
+
+PROGRAM = Path(__file__).with_name("llama_block.py")
+
+
+@functools.cache
+def train(way: str, devices: int, ifrt: str = "0") -> Any:
+    environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
+    environment.update(CPU_NUM_DEVICES=str(devices), XLA_USE_IFRT=ifrt)
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run(
+            [sys.executable, PROGRAM, way, directory], env=environment, cwd=directory, capture_output=True, text=True, timeout=300, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("way", "ifrt", "kinds", "shardings"),
+    [
+        # Weights are gathered before they are used; what is summed into a part of a gradient is a reduce-scatter, which
+        # XLA:CPU writes as an all-reduce of which each device takes its slice.
+        ("fsdp", "0", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}"] * 3),
+        ("tensor", "0", {"all-reduce"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}", "{devices=[1,8]0,1,2,3,4,5,6,7}", "{devices=[8,1]0,1,2,3,4,5,6,7}"]),
+        ("both", "0", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
+        ("both", "1", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
+    ],
+)
+def test_losses_are_those_of_one_device(way: str, ifrt: str, kinds: set[str], shardings: list[str]) -> None:
+    one, many = train("one", 1), train(way, 8, ifrt)
+    assert len(one["losses"]) == 20 and one["losses"][-1] < 0.6 * one["losses"][0]
+    assert many["losses"] == pytest.approx(one["losses"], rel=1e-4)
+    assert many["late_compiles"] == 0 and many["replicated"] >= 20 and one["replicated"] == 0
+    assert many["shardings"] == shardings  # of two weights and a moment of one
+    opcodes = many["opcodes"]
+    assert kinds <= set(opcodes), opcodes
+    if way == "fsdp":  # each of the nine weights, in the forward pass at least
+        assert opcodes["all-gather"] >= 9
+    else:  # after attention and after the feed-forward layer, forward and backward
+        assert opcodes["all-reduce"] >= 4
