@@ -35,6 +35,17 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture(scope="session")
+def proxy(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plugin in front of the real one (XLA_GO_TEST_PROXIED), which refuses the calls that it is told to."""
+    library = tmp_path_factory.mktemp("proxy") / "proxy.so"
+    source = root / "pjrt" / "testplugin" / "proxy" / "proxy.c"
+    subprocess.run(
+        ["cc", "-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{root / 'pjrt'}", str(source), "-o", str(library), "-ldl"], check=True
+    )
+    return library
+
+
 @pytest.fixture
 def child(tmp_path: Path) -> Child:
     """Runs Python code in a process of its own, with the same interpreter, and gives the finished process.

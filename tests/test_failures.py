@@ -7,7 +7,6 @@ snapshot loaded the training ends as if nothing had happened.
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -89,17 +88,6 @@ TRAINING = """
         fails_at += stride
     print(json.dumps(report))
 """
-
-
-@pytest.fixture(scope="session")
-def proxy(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The plugin in front of the real one."""
-    library = tmp_path_factory.mktemp("proxy") / "proxy.so"
-    source = root / "pjrt" / "testplugin" / "proxy" / "proxy.c"
-    subprocess.run(
-        ["cc", "-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{root / 'pjrt'}", str(source), "-o", str(library), "-ldl"], check=True
-    )
-    return library
 
 
 def run(child: Child, proxy: Path, sort: str, first: int, stride: int, client: str) -> None:

@@ -1,12 +1,20 @@
 package bind
 
-import "xla_go/gosrc/dispatch"
+import (
+	"xla_go/gosrc/dispatch"
+)
 
-// LocateCompiles says where in the user's code the compiles were started that nobody has located yet. Not blocking.
-func LocateCompiles(site string) (ok bool, err error) {
+// LocateCompiles says where in the user's code the compiles, and the cuts under analysis, were started that nobody has
+// located yet: site in a few words, and frames, a JSON list of objects with file, line and function, the innermost first.
+// Not blocking.
+func LocateCompiles(site, frames string) (ok bool, err error) {
 	defer guard(&err)
+	stack, err := readFrames("LocateCompiles", frames)
+	if err != nil {
+		return false, err
+	}
 	if space := dispatch.Space(); space != nil {
-		space.Core.LocateCompiles(site)
+		space.Core.LocateCompiles(site, stack)
 	}
 	return true, nil
 }

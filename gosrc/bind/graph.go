@@ -25,7 +25,7 @@ func GraphText(device int64, storages, format string) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := func() ([]byte, error) {
+	key, stacks, err := func() ([]byte, []ir.Stack, error) {
 		space.Core.Mu.Lock()
 		defer space.Core.Mu.Unlock()
 		values := d.Pending()
@@ -34,17 +34,18 @@ func GraphText(device int64, storages, format string) (text string, err error) {
 			for _, id := range ids {
 				value, err := space.ValueOf(id)
 				if err != nil {
-					return nil, status.Annotate(err, "GraphText(): storage %s", strconv.FormatInt(id, 10))
+					return nil, nil, status.Annotate(err, "GraphText(): storage %s", strconv.FormatInt(id, 10))
 				}
 				values = append(values, value)
 			}
 		}
-		return space.Core.Key(dedupe(values)), nil
+		key, stacks := space.Core.Key(dedupe(values))
+		return key, stacks, nil
 	}()
 	if err != nil {
 		return "", err
 	}
-	return space.Core.Describe(key, format)
+	return space.Core.Describe(key, stacks, format)
 }
 
 // dedupe keeps the first of equal values: tensors may share a storage.

@@ -26,7 +26,8 @@ func LiveCounts() string {
 }
 
 // LiveBuffers gives the values in device memory that storages hold, as a JSON list of objects: storage, device, shape (in
-// HLO's notation), bytes, ready. Not blocking.
+// HLO's notation), bytes, ready, op (what made the value, "" where it came from the host), made_at (the lines that did, the
+// innermost first, "" where none were recorded). Not blocking.
 func LiveBuffers() (text string, err error) {
 	defer guard(&err)
 	list := []map[string]any{}
@@ -43,7 +44,15 @@ func LiveBuffers() (text string, err error) {
 		list = append(list, map[string]any{
 			"storage": held.Storage, "device": held.Device, "shape": s.String(), "bytes": s.ByteSize(),
 			"ready": scheduled && failure == nil && client.IsReady(data),
+			"op":    opOf(held.Value.Buffer.Origin), "made_at": held.Value.Stack.Line(),
 		})
 	}
 	return encode(list)
+}
+
+func opOf(o ir.Origin) string {
+	if o.Kind == ir.KindInvalid || o.Kind == ir.KindParameter {
+		return ""
+	}
+	return o.Kind.String()
 }

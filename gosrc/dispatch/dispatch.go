@@ -43,6 +43,7 @@ func Start(c client.Client, options executor.Options) error {
 	}
 	rows = ops.Sorted()
 	space = tensor.NewSpace(executor.NewCore(c, options))
+	RecordStacks(stacksWanted())
 	return nil
 }
 
@@ -181,6 +182,7 @@ func argument(a *ops.Argument, c *C.xla_go_argument) error {
 }
 
 func runCall(c *C.xla_go_call) (err error) {
+	noteStack()
 	row := rows[c.op]
 	n := int(c.argument_count)
 	if cap(call.Args) < n {

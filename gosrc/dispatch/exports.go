@@ -95,6 +95,7 @@ func upload(target *C.xla_go_tensor, data uintptr, strides *C.int64_t) error {
 	core.Mu.Lock()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
+	noteStack()
 	return space.Write(&v, core.Graph.Leaf(ir.NewBuffer(values[0]), v.Dtype, dims))
 }
 
@@ -136,6 +137,7 @@ func copyWithin(source, target *C.xla_go_tensor) error {
 	core.Mu.Lock()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
+	noteStack()
 	from, err := view(source)
 	if err != nil {
 		return err
@@ -174,6 +176,7 @@ func copyAcross(source, target *C.xla_go_tensor) error {
 	core.Mu.Lock()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
+	noteStack()
 	leaf, err := core.Leaf(moved, d, dims)
 	if err != nil {
 		return err
@@ -192,6 +195,7 @@ func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) 
 	core.LockResolved()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
+	noteStack()
 	v, err := view(source)
 	if err != nil {
 		return nil, dtype.Invalid, nil, err
@@ -209,7 +213,7 @@ func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) 
 		if err := core.RefuseRead(); err != nil {
 			return nil, v.Dtype, dims, err
 		}
-		if _, err := device.Cut(); err != nil {
+		if _, err := device.Cut("copy to another device"); err != nil {
 			return nil, v.Dtype, dims, err
 		}
 	}
@@ -219,7 +223,7 @@ func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) 
 }
 
 //export xlaGoSync
-func xlaGoSync(device C.int32_t, token *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
+func xlaGoSync(device C.int32_t, cause *C.char, token *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
 	defer recovered(e, &result)
 	defer showCompiles()
 	core := space.Core
@@ -231,7 +235,7 @@ func xlaGoSync(device C.int32_t, token *C.int64_t, e *C.xla_go_error) (result C.
 	*token = 0
 	core.LockResolved()
 	defer core.Mu.Unlock()
-	step, err := d.Cut()
+	step, err := d.Cut(C.GoString(cause))
 	if err != nil {
 		return fail(e, err)
 	}
@@ -248,6 +252,7 @@ func xlaGoResizeStorage(s *C.xla_go_storage, nbytes C.int64_t, e *C.xla_go_error
 	defer core.Mu.Unlock()
 	defer recovered(e, &result)
 	defer core.Graph.EndCall()
+	noteStack()
 	if s.id != 0 {
 		space.Resize(space.Get(int64(s.id)), int64(nbytes))
 	}
@@ -266,9 +271,10 @@ func xlaGoDeviceCount() C.int32_t {
 	return C.int32_t(space.Core.Client().GetNumLocalDevices())
 }
 
-// showCompiles makes the number of compiles visible to the adapter. Deferred in each call that may start one.
+// showCompiles makes the number of compiles, and of cuts under analysis, visible to the adapter. Deferred in each call
+// that may start one.
 func showCompiles() {
-	atomic.StoreInt64((*int64)(unsafe.Pointer(&C.xla_go_compiles)), space.Core.CompileCount())
+	atomic.StoreInt64((*int64)(unsafe.Pointer(&C.xla_go_compiles)), space.Core.Unlocated())
 }
 
 //export xlaGoRowsDigest

@@ -100,6 +100,7 @@ func xlaGoReadBegin(source *C.xla_go_tensor, token *C.int64_t, e *C.xla_go_error
 	defer core.Mu.Unlock()
 	defer recovered(e, &result)
 	defer core.Graph.EndCall()
+	noteStack()
 	v, err := view(source)
 	if err != nil {
 		return fail(e, err)
@@ -148,7 +149,7 @@ func begin(v *ops.View) (*reading, error) {
 		if err := core.RefuseRead(); err != nil {
 			return nil, err
 		}
-		if _, err := root.Device().Cut(); err != nil {
+		if _, err := root.Device().Cut("read of a value"); err != nil {
 			return nil, err
 		}
 		value = root.Value()

@@ -6,6 +6,13 @@
 #include "_cgo_export.h"
 
 int64_t xla_go_compiles;
+int32_t xla_go_records_stacks;
+
+static _Thread_local int32_t thread_stack;
+
+static void set_stack(int32_t stack) { thread_stack = stack; }
+
+int32_t xla_go_thread_stack(void) { return thread_stack; }
 
 static const xla_go_table table = {
     .struct_size = sizeof(xla_go_table),
@@ -18,13 +25,15 @@ static const xla_go_table table = {
     .read_wait = xlaGoReadWait,
     .read_finish = xlaGoReadFinish,
     .read_cancel = xlaGoReadCancel,
-    .sync = xlaGoSync,
+    .sync = (int32_t (*)(int32_t, const char*, int64_t*, xla_go_error*))xlaGoSync,
     .resize_storage = xlaGoResizeStorage,
     .count = (void (*)(const char*, int64_t))xlaGoCount,
     .buffer_pointer = xlaGoBufferPointer,
     .device_count = xlaGoDeviceCount,
     .rows_digest = xlaGoRowsDigest,
     .compiles = &xla_go_compiles,
+    .records_stacks = &xla_go_records_stacks,
+    .set_stack = set_stack,
 };
 
 const xla_go_table* xla_go_get_table(void) { return &table; }

@@ -15,10 +15,10 @@
 extern "C" {
 #endif
 
-#define XLA_GO_DISPATCH_VERSION 3
+#define XLA_GO_DISPATCH_VERSION 4
 #define XLA_GO_MAX_RANK 25
 #define XLA_GO_MAX_OUTPUTS 16
-#define XLA_GO_MESSAGE_BYTES 2048
+#define XLA_GO_MESSAGE_BYTES 8192
 
 typedef struct xla_go_error {
   int32_t code;  // canonical status code
@@ -161,8 +161,9 @@ typedef struct xla_go_table {
   void (*read_cancel)(int64_t token);
 
   // Cuts the graph of everything live and queues it; gives a token to wait for (read_wait, then
-  // read_cancel), or 0 where nothing was pending. BLOCKING only while the queue of steps is full.
-  int32_t (*sync)(int32_t device, int64_t* token, xla_go_error* error);
+  // read_cancel), or 0 where nothing was pending. `cause` says in a few words what asked for it, for
+  // the analysis of PT_XLA_DEBUG. BLOCKING only while the queue of steps is full.
+  int32_t (*sync)(int32_t device, const char* cause, int64_t* token, xla_go_error* error);
 
   // storage.resize_: keeps the bytes that fit, the new ones are undefined. storage->nbytes is the
   // old size; Go sets the new one. Not blocking.
@@ -181,12 +182,26 @@ typedef struct xla_go_table {
   // operators.
   uint64_t (*rows_digest)(void);
 
-  // The number of compiles that this process's calls have started, read without a call. Where it
-  // has changed after a call, the adapter tells Python, which knows the user's file and line.
+  // The number of compiles, and of cuts under analysis, that this process's calls have started, read
+  // without a call. Where it has changed after a call, the adapter tells Python, which knows the
+  // user's file and line.
   const int64_t* compiles;
+
+  // Not 0 where the nodes of the graph are to tell which Python code made them, read without a call.
+  // Each thread then says so with set_stack before it calls op, upload, copy, read_begin or
+  // resize_storage.
+  const int32_t* records_stacks;
+
+  // The stack (a number that Python got for it from the runtime; 0 for none) of the calls that this
+  // thread makes from now on.
+  void (*set_stack)(int32_t stack);
 } xla_go_table;
 
 extern int64_t xla_go_compiles;
+extern int32_t xla_go_records_stacks;
+
+// What the calling thread last gave to set_stack.
+int32_t xla_go_thread_stack(void);
 
 #ifdef __cplusplus
 }

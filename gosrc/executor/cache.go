@@ -106,11 +106,12 @@ func isAllowed(d ir.Donation, allowed []ir.Donation) bool {
 
 // compile lowers and compiles e from its key. It runs on a goroutine of its own, without Core.Mu:
 // the caller of the cut has long gone on.
-func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]byte) {
+func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]byte, stacks []ir.Stack) {
 	started, fromDisk := time.Now(), false
 	program, err := ir.DecodeKey(e.key)
 	if err == nil {
 		program.Donors = e.donors
+		program.SetStacks(stacks)
 		e.computation, e.scalarBytes, fromDisk, err = c.build(program, d, c.persistence, e.eager)
 	}
 	if err == nil && e.partitioned {
@@ -128,7 +129,7 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 	if program != nil {
 		c.compiles.explained(noted, program, candidates)
 	}
-	c.compiles.ended(noted, took, fromDisk, err, c.options.ShowCompiles, c.options.QuietCompiles)
+	c.compiles.ended(noted, took, fromDisk, err, c.options.ShowCompiles, c.options.QuietCompiles, func() { c.analysis.compiled(noted, e, took, fromDisk) })
 }
 
 // build lowers and compiles a program, or finds it compiled in kept, which may be nil. BLOCKING.
@@ -150,14 +151,17 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 	instance.Devices = c.client.GetCompilationDevices(instance.CompilationDevice, devices)
 	var key diskcache.Key
 	if kept != nil {
-		key = kept.key(&instance)
+		key, err = c.persistentKey(kept, program, instance)
+		if err != nil {
+			return nil, 0, false, err
+		}
 		if found := kept.load(key, instance.Devices); found != nil {
 			return found, module.ScalarWords * 4, true, nil
 		}
 	}
 	compiled, err := c.client.Compile([]client.CompileInstance{instance})
 	if err != nil {
-		return nil, 0, false, status.Annotate(err, "compile")
+		return nil, 0, false, module.Blame(program, status.Annotate(err, "compile"))
 	}
 	if kept != nil {
 		kept.store(key, program, compiled[0])
@@ -169,6 +173,18 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 		}
 	}
 	return compiled[0], module.ScalarWords * 4, false, nil
+}
+
+// persistentKey is the key of a program that may tell where it was written, which it does not depend on.
+func (c *Core) persistentKey(kept *persistence, program *ir.Program, instance client.CompileInstance) (diskcache.Key, error) {
+	if program.HasStacks() {
+		bare, err := program.WithoutStacks().Lower(instance.Name, c.options.TupleThreshold)
+		if err != nil {
+			return diskcache.Key{}, err
+		}
+		instance.HLO = bare.HLO
+	}
+	return kept.key(&instance), nil
 }
 
 // CachedPrograms gives the number of programs in the cache.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/status"
 )
@@ -101,14 +102,15 @@ func (l *compileLog) located(site string) {
 }
 
 // ended notes the end of a compile and tells it where that is wanted: all of them where show is set, else the
-// compile with which a site has become noisy, unless quiet is set.
-func (l *compileLog) ended(c *Compile, took time.Duration, fromDisk bool, err error, show, quiet bool) {
+// compile with which a site has become noisy, unless quiet is set. report comes first, once the place is known.
+func (l *compileLog) ended(c *Compile, took time.Duration, fromDisk bool, err error, show, quiet bool, report func()) {
 	timer := time.NewTimer(siteDelay)
 	defer timer.Stop()
 	select {
 	case <-c.sited:
 	case <-timer.C:
 	}
+	report()
 	l.mu.Lock()
 	c.Seconds, c.FromDisk = took.Seconds(), fromDisk
 	if err != nil {
@@ -168,8 +170,16 @@ func (c *Core) Compiles() []Compile {
 // CompileCount gives the number of compiles started. Not blocking.
 func (c *Core) CompileCount() int64 { return c.compiles.started.Load() }
 
-// LocateCompiles says where the newest compiles came from: the user's file and line.
-func (c *Core) LocateCompiles(site string) { c.compiles.located(site) }
+// LocateCompiles says where the newest compiles, and the cuts under analysis, came from: the user's file and line, and
+// the frames that led there, the innermost first.
+func (c *Core) LocateCompiles(site string, frames []hlo.Frame) {
+	c.analysis.located(site, frames) // first: what is told of a compile's end follows the other
+	c.compiles.located(site)
+}
+
+// Unlocated gives a number that rises whenever something is started that wants to know where it came from: each
+// compile, and each cut under analysis. Not blocking.
+func (c *Core) Unlocated() int64 { return c.CompileCount() + c.analysis.cuts.Load() }
 
 // SetStrict enters (true) or leaves strict mode; entries are counted. In strict mode a cut of a program that is not
 // known, and a read that would end the graph, fail before anything has changed.

@@ -33,6 +33,7 @@ type Core struct {
 	savingFailed bool
 	persistence  *persistence // nil for none
 	compiles     compileLog
+	analysis     analysis
 	deferred     atomic.Bool // a device may have a deferred error
 	eager        atomic.Bool
 	strict       atomic.Int32 // how often strict mode was entered and not left
@@ -89,6 +90,7 @@ func (c *Core) DrainReleases() {
 func NewCore(c client.Client, options Options) *Core {
 	core := &Core{client: c, options: options}
 	core.compiles.ending.L = &core.compiles.mu
+	core.analysis.options = options.Analysis
 	if options.DumpDirectory == "" { // what is to be looked at is compiled
 		core.persistence = newPersistence(c, options.Cache)
 	}
@@ -279,12 +281,12 @@ func (d *Device) EndCall() error {
 		return nil // the graph waits for the next call: this one must not wait for a compile
 	}
 	if d.core.eager.Load() {
-		_, err := d.Cut()
+		_, err := d.Cut("eager mode")
 		return err
 	}
 	// In strict mode only the user ends a graph.
 	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit && d.core.strict.Load() == 0 {
-		_, err := d.cut()
+		_, err := d.cut("node limit")
 		return err
 	}
 	return nil

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -14,11 +15,13 @@ import (
 // Cut makes one program of everything live and pending on the device and queues it. The pending
 // roots hold placeholders afterwards. It returns the queued step, nil where nothing was pending.
 // Under Core.Mu; waits for nothing.
-func (d *Device) Cut() (*Step, error) {
+//
+// cause says in a few words what asked for it, for the analysis that PT_XLA_DEBUG asks for.
+func (d *Device) Cut(cause string) (*Step, error) {
 	if err := d.TakeDeferredError(); err != nil {
 		return nil, err
 	}
-	return d.cut()
+	return d.cut(cause)
 }
 
 // TakeDeferredError gives, once, the error of a step whose storages have good values all the same: it could not be
@@ -58,13 +61,13 @@ func (c *Core) Reported(err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	for _, d := range c.devices {
-		if d.deferredError == err {
+		if d.deferredError != nil && errors.Is(err, d.deferredError) {
 			d.deferredError = nil
 		}
 	}
 }
 
-func (d *Device) cut() (*Step, error) {
+func (d *Device) cut(cause string) (*Step, error) {
 	d.core.DrainReleases()
 	if d.head == nil {
 		d.madeSinceCut = 0
@@ -85,6 +88,7 @@ func (d *Device) cut() (*Step, error) {
 	order := core.Graph.Walk(values)
 	graphSize.Observe(float64(len(order)))
 	allowed := d.collect(order, s)
+	started := core.CompileCount()
 	e, varied, err := core.program(d, order, d.signature(s.roots, values), allowed)
 	if err != nil {
 		for _, b := range s.arguments {
@@ -96,6 +100,8 @@ func (d *Device) cut() (*Step, error) {
 	s.scalars = packScalars(order, varied)
 	aliasCount.Observe(float64(len(e.donors)))
 	s.executable = e
+	s.stacks = ir.Stacks(order, varied)
+	core.analysis.cut(s, cause, len(order), core.CompileCount() > started)
 	for _, donor := range e.donors {
 		if !isAllowed(donor, allowed) {
 			s.withheld = append(s.withheld, donor.Parameter)
@@ -141,25 +147,26 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, allo
 	}
 	key = slices.Clone(key)
 	if !f.differs(numbers) {
-		return c.start(key, allowed, d, reason), nil, nil
+		return c.start(key, allowed, d, reason, ir.Stacks(order, nil)), nil, nil
 	}
 	program, err := ir.DecodeKey(key)
 	if err != nil {
-		return c.start(key, allowed, d, reason), nil, nil
+		return c.start(key, allowed, d, reason, nil), nil, nil
 	}
 	f.widen(numbers)
 	varied = f.varied
-	f.executable = c.start(program.Vary(order, varied).AppendKey(nil), allowed, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow")
+	f.executable = c.start(program.Vary(order, varied).AppendKey(nil), allowed, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow", ir.Stacks(order, varied))
 	return f.executable, varied, nil
 }
 
 // start puts a program into the cache and compiles it on a goroutine of its own. An empty reason is found out there.
-func (c *Core) start(key []byte, allowed []ir.Donation, d *Device, reason string) *executable {
+// stacks are those of the program's nodes, nil for none.
+func (c *Core) start(key []byte, allowed []ir.Donation, d *Device, reason string, stacks []ir.Stack) *executable {
 	e := &executable{key: key, donors: allowed, eager: c.eager.Load(), partitioned: d.partitioning.Load() != nil, done: make(chan struct{})}
 	c.cache.add(e)
 	countUncached.Add(1)
 	noted, candidates := c.compiles.begin(key, reason)
-	go c.compile(e, d, noted, candidates)
+	go c.compile(e, d, noted, candidates, stacks)
 	return e
 }
 
@@ -245,11 +252,13 @@ func (d *Device) installPlaceholders(s *step) {
 	s.lastGood, s.outputs = make([]*ir.Node, len(s.roots)), make([]*ir.Buffer, 0, len(s.roots))
 	for i, r := range s.roots {
 		promise := ir.NewPromise(s.fence, s.settled) // with the leaf's reference
+		promise.Origin = ir.OriginOf(r.value)
 		if bytes := ir.ShapeOf(r.value).ByteSize(); i == 0 || bytes < smallest {
 			s.kept, smallest = i, bytes
 		}
 		s.outputs = append(s.outputs, promise)
 		leaf := graph.Leaf(promise, r.value.Dtype, r.value.Dims)
+		leaf.Stack = promise.Origin.Stack
 		if r.base != nil {
 			// Kept until the launch: a step that cannot be launched gives the storage its value back.
 			s.lastGood[i] = r.base

@@ -53,7 +53,7 @@ func (c *Core) saveGraph(s *step) {
 		return
 	}
 	c.savedGraphs++
-	text, err := c.Describe(s.executable.key, c.options.SaveGraphsAs)
+	text, err := c.Describe(s.executable.key, s.stacks, c.options.SaveGraphsAs)
 	if err == nil {
 		err = appendText(c.options.SaveGraphs, fmt.Sprintf("# step %d on %s, %d results\n%s\n", c.savedGraphs, s.device.name, len(s.outputs), text))
 	}

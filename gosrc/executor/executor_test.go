@@ -135,7 +135,7 @@ func (f *fixture) addScalar(out, r *executor.Root, v float64) {
 func (f *fixture) cut() error {
 	f.core.Mu.Lock()
 	defer f.core.Mu.Unlock()
-	_, err := f.device.Cut()
+	_, err := f.device.Cut("test")
 	return err
 }
 

@@ -15,18 +15,21 @@ func (d *Device) Pending() []*ir.Node {
 	return values
 }
 
-// Key gives the canonical key of the program that would compute values. Under Core.Mu.
-func (c *Core) Key(values []*ir.Node) []byte {
-	return ir.AppendKey(nil, c.Graph.Walk(values), ir.Signature{Outputs: values})
+// Key gives the canonical key of the program that would compute values, and the stacks of its nodes, nil where none
+// were recorded. Under Core.Mu.
+func (c *Core) Key(values []*ir.Node) ([]byte, []ir.Stack) {
+	order := c.Graph.Walk(values)
+	return ir.AppendKey(nil, order, ir.Signature{Outputs: values}), ir.Stacks(order, nil)
 }
 
 // Describe writes the program of a key as "ir" (a node a line), "hlo" (the text of the module that is
-// compiled) or "dot" (Graphviz's language). Without Core.Mu.
-func (c *Core) Describe(key []byte, format string) (string, error) {
+// compiled) or "dot" (Graphviz's language), with the lines that made its nodes where stacks has them. Without Core.Mu.
+func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, error) {
 	program, err := ir.DecodeKey(key)
 	if err != nil {
 		return "", err
 	}
+	program.SetStacks(stacks)
 	switch format {
 	case "ir":
 		return program.Text(), nil

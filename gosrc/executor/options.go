@@ -36,6 +36,9 @@ type Options struct {
 	// QuietCompiles tells no compile unasked, not even where one line has compiled many programs
 	// (XLA_GO_LOG=none).
 	QuietCompiles bool
+	// Analysis tells of compiles and runs: which, and what asked for them (PT_XLA_DEBUG and its like,
+	// XLA_GO_LOG=executions).
+	Analysis AnalysisOptions
 	// Cache is where compiled programs are kept for other processes; without a directory nowhere
 	// (XLA_PERSISTENT_CACHE_PATH, XLA_PERSISTENT_CACHE_READ_ONLY, XLA_GO_PERSISTENT_CACHE,
 	// XLA_GO_PERSISTENT_CACHE_LIMIT).
@@ -62,6 +65,7 @@ func OptionsFromEnvironment() Options {
 	}
 	log := strings.Split(env.String("XLA_GO_LOG", ""), ",")
 	o.ShowCompiles, o.QuietCompiles = slices.Contains(log, "compiles"), slices.Contains(log, "none")
+	o.Analysis = analysisOptions(slices.Contains(log, "executions"))
 	o.Cache = cacheOptions()
 	return o
 }

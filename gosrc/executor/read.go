@@ -76,8 +76,12 @@ func (w *Wait) Poll(timeout time.Duration) (done bool, err error) {
 			case <-wait():
 				return false, nil
 			}
-			if now, _, _ := b.Scheduled(); now != nil && now != data {
+			now, final, _ := b.Scheduled()
+			if now != nil && now != data {
 				continue
+			}
+			if final != nil { // which says more
+				err = final
 			}
 		}
 		return false, err

@@ -77,7 +77,7 @@ func cutTime(tb testing.TB, nodes int) time.Duration {
 			}
 		}
 		begin := time.Now()
-		_, err := device.Cut()
+		_, err := device.Cut("test")
 		took := time.Since(begin)
 		core.Mu.Unlock()
 		if err != nil {

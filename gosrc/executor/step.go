@@ -23,6 +23,7 @@ type step struct {
 	outputs    []*ir.Buffer // not retained, so that what is overwritten before it is made takes no memory
 	kept       int          // the smallest output, which is retained: it tells how the run has ended
 	scalars    []byte
+	stacks     []ir.Stack    // of the nodes of the executable's program, nil for none
 	withheld   []int         // donors of the executable that this run must not consume
 	fence      chan struct{} // closed when every output has data or an error
 	settled    chan struct{} // closed when the outputs' values are final
@@ -169,8 +170,15 @@ func (d *Device) settle() {
 		if err == nil {
 			err = d.await(s)
 		}
-		if err != nil && e.launched && s.intact() {
-			d.runApart(s, err)
+		if err != nil && e.launched {
+			if s.intact() {
+				d.runApart(s)
+			}
+			if d.blame(s) == 0 { // all came right: the failure is told once all the same
+				d.core.Mu.Lock()
+				d.deferError(s.blameAll(err))
+				d.core.Mu.Unlock()
+			}
 		}
 		d.end(s)
 		d.unended.Add(-1)
@@ -180,8 +188,14 @@ func (d *Device) settle() {
 // await waits for a launched step and gives the error that it failed with. The outputs of one run
 // share its fate, so one of them answers for all.
 func (d *Device) await(s *step) error {
-	data, err := s.outputs[s.kept].Wait()
-	if err != nil {
+	return d.failureOf(s.outputs[s.kept])
+}
+
+// failureOf waits until a value is computed and gives its error, nil where there is none or the value was donated to a
+// later step, which runs after the one that makes it.
+func (d *Device) failureOf(b *ir.Buffer) error {
+	data, err := b.Wait()
+	if err != nil || !data.HasValue() {
 		return err
 	}
 	if ready, err := d.core.client.Readiness(data); ready {
@@ -189,7 +203,7 @@ func (d *Device) await(s *step) error {
 	}
 	ended := make(chan error, 1)
 	if err := d.core.client.OnReadyCallback(data, func(err error) { ended <- err }); err != nil {
-		return nil // the value was donated to a later step, which runs after this one
+		return nil // donated meanwhile
 	}
 	return <-ended
 }
@@ -253,8 +267,8 @@ func (s *step) intact() bool {
 }
 
 // runApart runs the outputs of a failed step one by one. Their programs are parts of the step's
-// own key, without donors. Where all of them come right, the step's error is told once all the same.
-func (d *Device) runApart(s *step, stepError error) {
+// own key, without donors.
+func (d *Device) runApart(s *step) {
 	if len(s.outputs) == 1 {
 		return
 	}
@@ -262,15 +276,8 @@ func (d *Device) runApart(s *step, stepError error) {
 	if err != nil {
 		return // the outputs keep the step's error
 	}
+	program.SetStacks(s.stacks)
 	offsets := scalarOffsets(program)
-	lost := 0
-	defer func() {
-		if lost == 0 {
-			d.core.Mu.Lock()
-			defer d.core.Mu.Unlock()
-			d.deferError(stepError)
-		}
-	}()
 	for i, out := range s.outputs {
 		if out.IsDropped() {
 			continue
@@ -281,7 +288,6 @@ func (d *Device) runApart(s *step, stepError error) {
 		}
 		computation, _, _, err := d.core.build(part, d, nil, false)
 		if err != nil {
-			lost++
 			out.Replace(nil, err)
 			continue
 		}
@@ -293,13 +299,46 @@ func (d *Device) runApart(s *step, stepError error) {
 			single.scalars = append(single.scalars, s.scalars[offsets[k]:offsets[k+1]]...)
 		}
 		if data, _, err := d.launch(single); err != nil {
-			lost++
 			out.Replace(nil, err)
 		} else {
 			out.Replace(data[0], nil)
 		}
 		computation.Close()
 	}
+}
+
+// blame lets the outputs that are lost for good tell which operator failed: that of the first argument that was
+// lost already, else the one that makes the output. It gives the number of outputs lost.
+func (d *Device) blame(s *step) (lost int) {
+	var cause error
+	for _, b := range s.arguments {
+		if cause = d.failureOf(b); cause != nil {
+			break
+		}
+	}
+	for _, out := range s.outputs {
+		if out.IsDropped() {
+			continue
+		}
+		if err := d.failureOf(out); err != nil {
+			if cause != nil {
+				err = cause
+			}
+			out.Replace(nil, out.Origin.Blame(err))
+			lost++
+		}
+	}
+	return lost
+}
+
+// blameAll adds to an error of the whole step which operators make its outputs.
+func (s *step) blameAll(err error) error {
+	program, failure := ir.DecodeKey(s.executable.key)
+	if failure != nil {
+		return err
+	}
+	program.SetStacks(s.stacks)
+	return program.BlameAll(err)
 }
 
 // scalarOffsets gives the byte offset of each scalar in the pack, and the pack's length last.

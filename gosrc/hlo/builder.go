@@ -44,6 +44,7 @@ type module struct {
 	used         map[string]int
 	combiners    map[combinerKey]*Computation
 	shapes       shapeCache
+	sources      sourceIndex
 }
 
 // NewBuilder starts a module of that name and gives the builder of its entry computation.
@@ -64,16 +65,8 @@ func (b *Builder) Err() error { return b.module.err }
 // NumInstructions gives the number of instructions added to this computation so far.
 func (b *Builder) NumInstructions() int { return b.instructions }
 
-// SetMetadata attaches the op's type, its name and the line that made it to the instructions
-// that follow, until it is called again; empty arguments end it.
-func (b *Builder) SetMetadata(opType, opName, file string, line int) {
-	e := encoder{buf: b.metadata[:0]}
-	e.text(1, opType)
-	e.text(2, opName)
-	e.text(3, file)
-	e.varint(4, int64(line))
-	b.metadata = e.buf
-}
+// LastID gives the number of the module's newest instruction or computation; numbers rise.
+func (b *Builder) LastID() int64 { return b.module.next }
 
 // Parameter adds the next parameter, numbered in order of creation.
 func (b *Builder) Parameter(s shape.Shape, name string) Value {

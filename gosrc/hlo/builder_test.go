@@ -1,7 +1,9 @@
 package hlo_test
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +19,7 @@ func chain(n int) ([]byte, error) {
 	x := b.Parameter(shape.Make(dtype.F32, 32, 64), "x")
 	scale := b.Parameter(shape.Make(dtype.F32), "scale")
 	for i := range n {
-		b.SetMetadata("aten::add", "model.layer", "train.py", i)
+		b.SetMetadata("aten::add", "model.layer", hlo.Frame{File: "train.py", Line: i, Function: "step"})
 		x = b.Binary(hlo.Multiply, x, b.BroadcastTo(scale, x.Dims()))
 		x = b.Binary(hlo.Add, x, b.Full(dtype.F32, 1, 32, 64))
 	}
@@ -91,9 +93,9 @@ func TestNothingIsAddedWhereNothingChanges(t *testing.T) {
 func TestMetadataEndsWhereItIsTold(t *testing.T) {
 	b := hlo.NewBuilder("metadata")
 	x := b.Parameter(shape.Make(dtype.F32), "x")
-	b.SetMetadata("aten::exp", "net/\xff", "a.py", 3)
+	b.SetMetadata("aten::exp", "net/\xff", hlo.Frame{File: "a.py", Line: 3, Function: "f"})
 	y := b.Unary(hlo.Exp, x)
-	b.SetMetadata("", "", "", 0)
+	b.SetMetadata("", "")
 	module, err := b.Build([]hlo.Value{b.Unary(hlo.Log, y)}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +115,56 @@ func TestMetadataEndsWhereItIsTold(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: metadata %q, want %q", i.Opcode, got, want)
+		}
+	}
+}
+
+func TestStacksShareTheirFrames(t *testing.T) {
+	b := hlo.NewBuilder("stacks")
+	x := b.Parameter(shape.Make(dtype.F32), "x")
+	outer := hlo.Frame{File: "train.py", Line: 40, Function: "<module>"}
+	for _, line := range []int{7, 9, 7} {
+		b.SetMetadata("aten::exp", "exp", hlo.Frame{File: "net.py", Line: line, Function: "forward"}, outer)
+		x = b.Unary(hlo.Exp, x)
+	}
+	b.SetMetadata("aten::neg", "neg", hlo.Frame{Line: 1}, outer)
+	x = b.Unary(hlo.Negate, x)
+	module, err := b.Build([]hlo.Value{x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := hlo.Module(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := m.StackFrameIndex
+	if len(index.FileNames) != 3 || len(index.FunctionNames) != 3 || len(index.FileLocations) != 4 || len(index.StackFrames) != 4 {
+		t.Errorf("files %q functions %q, %d locations, %d frames", index.FileNames, index.FunctionNames, len(index.FileLocations), len(index.StackFrames))
+	}
+	var stacks []string
+	for _, i := range m.Computations[0].Instructions {
+		text := ""
+		for id := i.Metadata.GetStackFrameId(); id != 0; {
+			f := index.StackFrames[id-1]
+			l := index.FileLocations[f.FileLocationId-1]
+			text += fmt.Sprintf("%s:%d %s;", index.FileNames[l.FileNameId-1], l.Line, index.FunctionNames[l.FunctionNameId-1])
+			id = f.ParentFrameId
+		}
+		if text != "" {
+			stacks = append(stacks, text)
+		}
+	}
+	want := []string{"net.py:7 forward;train.py:40 <module>;", "net.py:9 forward;train.py:40 <module>;", "net.py:7 forward;train.py:40 <module>;", "?:1 ?;train.py:40 <module>;"}
+	if !slices.Equal(stacks, want) {
+		t.Errorf("stacks %q, want %q", stacks, want)
+	}
+	text, err := hlo.Dump(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`1 "train.py"`, "{file_name_id=2 function_name_id=2 line=7}", "stack_frame_id=2}", "{file_location_id=2 parent_frame_id=1}"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("expected %q in\n%s", part, text)
 		}
 	}
 }

@@ -220,6 +220,7 @@ func (b *Builder) Build(outputs []Value, donors []Donor) ([]byte, error) {
 	e.close(at)
 	e.varint(6, entry.id)
 	b.appendDonors(&e, root, donors)
+	m.sources.append(&e)
 	m.err = status.Errorf(status.FailedPrecondition, "module %s is built already; make a new builder", m.name)
 	return e.buf, nil
 }

@@ -27,13 +27,13 @@ func constantFamily(b *hlo.Builder) []hlo.Value {
 }
 
 func elementwiseFamily(b *hlo.Builder) []hlo.Value {
-	b.SetMetadata("aten::add", "model/layer", "train.py", 12)
+	b.SetMetadata("aten::add", "model/layer", hlo.Frame{File: "train.py", Line: 12, Function: "step"})
 	x := b.Parameter(shape.Make(dtype.F32, 2, 3), "x")
 	i := b.Parameter(shape.Make(dtype.S32, 2, 3), "i")
 	p := b.Parameter(shape.Make(dtype.Bool, 2, 3), "p")
 	c := b.Parameter(shape.Make(dtype.C64, 2), "c")
 	empty := b.Parameter(shape.Make(dtype.F32, 0, 3), "empty")
-	b.SetMetadata("", "", "", 0)
+	b.SetMetadata("", "")
 	var out []hlo.Value
 	for _, op := range []hlo.Opcode{hlo.Abs, hlo.Negate, hlo.Exp, hlo.ExpM1, hlo.Log, hlo.Log1p, hlo.Sqrt, hlo.Rsqrt, hlo.Cbrt,
 		hlo.Tanh, hlo.Tan, hlo.Sine, hlo.Cosine, hlo.Logistic, hlo.Erf, hlo.Floor, hlo.Ceil, hlo.RoundNearestAfz,

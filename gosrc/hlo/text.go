@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -112,6 +113,30 @@ func (p *printer) header(m *pb.HloModuleProto) {
 		p.write("}")
 	}
 	p.write("\n")
+	p.sources(m.StackFrameIndex)
+}
+
+// sources prints the index of frames, which instructions refer to by stack_frame_id.
+func (p *printer) sources(index *pb.StackFrameIndexProto) {
+	if len(index.GetStackFrames()) == 0 {
+		return
+	}
+	list := func(title string, count int, line func(i int) string) {
+		p.write("\n", title, "\n")
+		for i := range count {
+			p.write(integer(int64(i)+1), " ", line(i), "\n")
+		}
+	}
+	list("FileNames", len(index.FileNames), func(i int) string { return strconv.Quote(index.FileNames[i]) })
+	list("FunctionNames", len(index.FunctionNames), func(i int) string { return strconv.Quote(index.FunctionNames[i]) })
+	list("FileLocations", len(index.FileLocations), func(i int) string {
+		l := index.FileLocations[i]
+		return fmt.Sprintf("{file_name_id=%d function_name_id=%d line=%d}", l.FileNameId, l.FunctionNameId, l.Line)
+	})
+	list("StackFrames", len(index.StackFrames), func(i int) string {
+		f := index.StackFrames[i]
+		return fmt.Sprintf("{file_location_id=%d parent_frame_id=%d}", f.FileLocationId, f.ParentFrameId)
+	})
 }
 
 func (p *printer) comma(i int) {
@@ -191,6 +216,9 @@ func (p *printer) metadata(m *pb.OpMetadata) {
 	add("source_file", m.SourceFile)
 	if m.SourceLine != 0 {
 		parts = append(parts, "source_line="+integer(int64(m.SourceLine)))
+	}
+	if m.StackFrameId != 0 {
+		parts = append(parts, "stack_frame_id="+integer(int64(m.StackFrameId)))
 	}
 	if len(parts) > 0 {
 		p.write(", metadata={", strings.Join(parts, " "), "}")

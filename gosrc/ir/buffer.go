@@ -16,6 +16,9 @@ import (
 // the device memory at once. The work that makes a promised value need not hold a reference: what nobody
 // wants any more is freed as soon as it is made. Safe for concurrent use.
 type Buffer struct {
+	// Origin is which operator made the value; set by whoever makes the buffer, before others see it.
+	Origin Origin
+
 	references atomic.Int32
 	mu         sync.Mutex      // between the last release and whoever sets the value; taken by no others
 	dropped    bool            // the last reference is gone

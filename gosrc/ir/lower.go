@@ -1,7 +1,12 @@
 package ir
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
@@ -20,6 +25,27 @@ type Module struct {
 	Partitioned     bool // over several devices
 	Parameters      int  // device values, without the scalar pack
 	ScalarWords     int  // 32-bit words of the scalar pack, the last parameter; 0 where there is none
+
+	nodes []int64 // of each node of the program: the number of its last instruction
+}
+
+// instructionName is how the builder names instructions, as a compiler's message may quote one.
+var instructionName = regexp.MustCompile(`%?\b[a-z][a-z0-9-]*\.([0-9]+)\b`)
+
+// Blame adds to a compiler's error the operator of the instruction that its message names, else those of the results.
+func (m *Module) Blame(p *Program, err error) error {
+	for _, found := range instructionName.FindAllStringSubmatch(status.MessageOf(err), -1) {
+		if !bytes.Contains(m.HLO, []byte(strings.TrimPrefix(found[0], "%"))) {
+			continue // it only looks like one
+		}
+		id, failure := strconv.ParseInt(found[1], 10, 64)
+		node, _ := slices.BinarySearch(m.nodes, id)
+		if failure != nil || node == len(m.nodes) || node > 0 && id <= m.nodes[node-1] || p.Nodes[node].Kind == KindParameter {
+			continue
+		}
+		return p.Blame(node, err)
+	}
+	return p.BlameAll(err)
 }
 
 // Lower emits the program as an HloModuleProto. Parameters are the device values in post-order;
@@ -73,8 +99,13 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	values := make([][]hlo.Value, len(p.Nodes))
 	parameter, word := 0, 0
 	l := Lowering{B: b}
+	recorded := p.HasStacks()
+	module.nodes = make([]int64, 0, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
+		if recorded {
+			b.SetMetadata(n.Kind.String(), n.Stack.opName(n.Kind), n.Stack.Frames()...)
+		}
 		switch n.Kind {
 		case KindParameter:
 			values[i] = []hlo.Value{parameters[parameter]}
@@ -104,14 +135,18 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 				}
 			}
 			if values[i], err = lowerNode(&l, n); err != nil {
-				return nil, err
+				return nil, p.Blame(i, err)
+			}
+			if err := b.Err(); err != nil {
+				return nil, p.Blame(i, err)
 			}
 		}
 		if n.Dtype != dtype.Tuple {
 			if err := checkShape(n, values[i]); err != nil {
-				return nil, err
+				return nil, p.Blame(i, err)
 			}
 		}
+		module.nodes = append(module.nodes, b.LastID())
 	}
 	outputs := make([]hlo.Value, len(p.Outputs))
 	for i, o := range p.Outputs {

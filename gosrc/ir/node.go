@@ -21,6 +21,7 @@ import (
 type Node struct {
 	Kind       Kind
 	Dtype      dtype.Dtype
+	Stack      Stack   // of the call that made it, where stacks are recorded
 	Dims       []int64 // owned by the node, reused by the pool
 	Operands   []*Node
 	Attributes []int64
@@ -77,6 +78,9 @@ func (n *Node) AddBool(v bool) {
 
 // Graph makes, counts and recycles nodes.
 type Graph struct {
+	// Stack is what new nodes get.
+	Stack Stack
+
 	free        []*Node
 	temporaries []*Node
 	stack       []*Node
@@ -98,7 +102,7 @@ func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
 	} else {
 		n = &Node{}
 	}
-	n.Kind, n.Dtype = kind, d
+	n.Kind, n.Dtype, n.Stack = kind, d, g.Stack
 	n.Dims = append(n.Dims[:0], dims...)
 	n.temporary = true
 	n.cost = 1

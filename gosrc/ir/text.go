@@ -11,8 +11,9 @@ import (
 
 // Text writes the program for people, a node a line:
 //
-//	%2 = aten::add.Tensor(%0, %1) : f32[4] attributes=[1]
+//	%2 = aten::add.Tensor(%0, %1) : f32[4] attributes=[1]  # train.py:12 in step < train.py:40 in <module>
 //
+// with the lines that made it where stacks were recorded.
 // The last line names the results.
 func (p *Program) Text() string {
 	var b strings.Builder
@@ -24,6 +25,9 @@ func (p *Program) Text() string {
 		}
 		if len(n.Varied) > 0 {
 			fmt.Fprintf(&b, " parameters=%v", n.Varied)
+		}
+		if line := n.Stack.Line(); line != "" {
+			fmt.Fprintf(&b, "  # %s", line)
 		}
 		b.WriteByte('\n')
 	}

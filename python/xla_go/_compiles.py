@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from xla_go import _adapter, _runtime
-
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+from xla_go import _adapter, _runtime, _stacks
 
 
 def locate() -> None:
     """Tells the runtime which line of the user's code has started the newest compiles. The adapter calls it."""
-    import torch
-
-    library = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-    frame = sys._getframe()
-    user = frame
-    while user is not None and user.f_code.co_filename.startswith((_HERE, library, "<frozen", "<eval_with_key")):
-        user = user.f_back  # type: ignore[assignment]
-    if user is None:
-        _runtime.call("LocateCompiles", "")
-        return
-    _runtime.call("LocateCompiles", f"{_short(user.f_code.co_filename)}:{user.f_lineno} in {user.f_code.co_name}")
-
-
-def _short(path: str) -> str:
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
+    frames = _stacks.lines()
+    site = ""
+    if frames:
+        code, line = frames[0]
+        site = f"{_stacks.short(code.co_filename)}:{line} in {code.co_name}"
+    _runtime.call("LocateCompiles", site, _stacks.text(frames))
 
 
 @contextmanager

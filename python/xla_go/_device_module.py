@@ -116,7 +116,7 @@ def synchronize(device: Device = None) -> None:
     if not is_initialized():
         return
     adapter = _adapter.loaded()
-    token = adapter.sync(_index(device))
+    token = adapter.sync(_index(device), "synchronize()")
     if token != 0:
         try:
             while not adapter.wait(token, _runtime.WAIT_SLICE_MS):

@@ -16,17 +16,18 @@ def after_next_sync(function: Callable[[], None]) -> None:
     _after_sync.append(function)
 
 
-def sync(wait: bool = False) -> None:
+def sync(wait: bool = False, *, cause: str = "sync()") -> None:
     """Ends the step: queues everything traced so far on all devices of this process.
 
     Returns once it is queued; with `wait`, or XLA_SYNC_WAIT=1, once it has run (BLOCKING; other threads run
-    meanwhile and Ctrl-C breaks it; a failed run raises its error). Without work on a device it does nothing.
+    meanwhile and Ctrl-C breaks it; a failed run raises its error). Without work on a device it does nothing. `cause` is
+    what the reports of PT_XLA_DEBUG give as the reason of the step's end.
     """
     adapter = _adapter.load()
     if adapter.is_loaded():
         wait = wait or os.environ.get("XLA_SYNC_WAIT", "0").lower() in ("1", "true")
         _runtime.perform("AddToCounter", "MarkStep", 1)
-        tokens = [token for index in range(adapter.device_count()) if (token := adapter.sync(index))]
+        tokens = [token for index in range(adapter.device_count()) if (token := adapter.sync(index, cause))]
         try:
             for token in tokens if wait else ():
                 while not adapter.wait(token, _runtime.WAIT_SLICE_MS):
@@ -52,7 +53,7 @@ def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None
     for device in devices:
         if device.type == "xla":
             adapter = _adapter.load()
-            if token := adapter.sync(device.index or 0):
+            if token := adapter.sync(device.index or 0, "optimizer step"):
                 adapter.cancel(token)
 
 
@@ -67,7 +68,7 @@ def cut_after_backward(tensors: Any) -> None:
     for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
         if getattr(getattr(tensor, "device", None), "type", "") == "xla":
             adapter = _adapter.load()
-            if token := adapter.sync(tensor.device.index or 0):
+            if token := adapter.sync(tensor.device.index or 0, "backward"):
                 adapter.cancel(token)
             return
 
@@ -84,7 +85,7 @@ def eager_mode(enable: bool) -> None:
     global _eager
     _adapter.load().device_count()
     if enable:
-        sync()
+        sync(cause="eager_mode()")
     _runtime.call("SetEager", bool(enable))
     _eager = bool(enable)
 

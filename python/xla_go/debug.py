@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from xla_go import _runtime
+from xla_go import _adapter, _runtime
 from xla_go._graph import Graph, graph
 
-__all__ = ["Graph", "compiles", "graph", "live_buffers", "live_counts"]
+__all__ = ["Graph", "compiles", "graph", "live_buffers", "live_counts", "record_stacks"]
 
 
 def live_counts() -> dict[str, int]:
@@ -22,12 +22,33 @@ def live_counts() -> dict[str, int]:
     return json.loads(_runtime.call("LiveCounts"))
 
 
-def live_buffers() -> list[dict[str, Any]]:
-    """The values in device memory that tensors hold: storage (torch's views share one), device, shape, bytes, ready.
+_HOW_TO_RECORD = "not recorded: set XLA_GO_IR_DEBUG=1, or call xla_go.debug.record_stacks() before it is made"
 
+
+def live_buffers() -> list[dict[str, Any]]:
+    """The values in device memory that tensors hold: storage (torch's views share one), device, shape, bytes, ready, op, made_at.
+
+    op is the operator that made the value, "" where it came from the host. made_at are the lines of the user's code that
+    called it, the innermost first, with " < " between them; where they were not recorded it says how they would be.
     What a pending graph alone still needs is not among them. Not blocking.
     """
-    return json.loads(_runtime.call("LiveBuffers")) if _runtime.started() else []
+    if not _runtime.started():
+        return []
+    found = json.loads(_runtime.call("LiveBuffers"))
+    for one in found:
+        one["made_at"] = one["made_at"] or _HOW_TO_RECORD
+    return found
+
+
+def record_stacks(enable: bool = True) -> bool:
+    """Records, for each operator called from now on, which lines of the user's code have called it, or ends that.
+
+    They are shown by `graph`, in XLA_SAVE_TENSORS_FILE, as metadata of the HLO that is compiled, in errors of compiles and
+    runs, and by `live_buffers`. It costs some microseconds for each operator, and programs stay the same: none is
+    compiled again for it. XLA_GO_IR_DEBUG=1 does it from the start. Gives what was in force before. Starts the runtime.
+    """
+    _adapter.load().device_count()
+    return bool(_runtime.call("RecordStacks", enable))
 
 
 def compiles() -> list[dict[str, Any]]:

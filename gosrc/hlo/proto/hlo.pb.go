@@ -797,6 +797,75 @@ func (x *HloBufferDonorProto) GetEntries() []*HloBufferDonorProto_BufferDonorEnt
 	return nil
 }
 
+// Where instructions came from. Members name each other by position, from 1 on; 0 is none.
+type StackFrameIndexProto struct {
+	state         protoimpl.MessageState               `protogen:"open.v1"`
+	FileNames     []string                             `protobuf:"bytes,1,rep,name=file_names,json=fileNames,proto3" json:"file_names,omitempty"`
+	FunctionNames []string                             `protobuf:"bytes,2,rep,name=function_names,json=functionNames,proto3" json:"function_names,omitempty"`
+	FileLocations []*StackFrameIndexProto_FileLocation `protobuf:"bytes,3,rep,name=file_locations,json=fileLocations,proto3" json:"file_locations,omitempty"`
+	StackFrames   []*StackFrameIndexProto_StackFrame   `protobuf:"bytes,4,rep,name=stack_frames,json=stackFrames,proto3" json:"stack_frames,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StackFrameIndexProto) Reset() {
+	*x = StackFrameIndexProto{}
+	mi := &file_hlo_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StackFrameIndexProto) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StackFrameIndexProto) ProtoMessage() {}
+
+func (x *StackFrameIndexProto) ProtoReflect() protoreflect.Message {
+	mi := &file_hlo_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StackFrameIndexProto.ProtoReflect.Descriptor instead.
+func (*StackFrameIndexProto) Descriptor() ([]byte, []int) {
+	return file_hlo_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *StackFrameIndexProto) GetFileNames() []string {
+	if x != nil {
+		return x.FileNames
+	}
+	return nil
+}
+
+func (x *StackFrameIndexProto) GetFunctionNames() []string {
+	if x != nil {
+		return x.FunctionNames
+	}
+	return nil
+}
+
+func (x *StackFrameIndexProto) GetFileLocations() []*StackFrameIndexProto_FileLocation {
+	if x != nil {
+		return x.FileLocations
+	}
+	return nil
+}
+
+func (x *StackFrameIndexProto) GetStackFrames() []*StackFrameIndexProto_StackFrame {
+	if x != nil {
+		return x.StackFrames
+	}
+	return nil
+}
+
 // Computations in an order in which callees come before their callers.
 type HloModuleProto struct {
 	state                protoimpl.MessageState    `protogen:"open.v1"`
@@ -807,6 +876,7 @@ type HloModuleProto struct {
 	Id                   int64                     `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"`
 	EntryComputationId   int64                     `protobuf:"varint,6,opt,name=entry_computation_id,json=entryComputationId,proto3" json:"entry_computation_id,omitempty"`
 	InputOutputAlias     *HloInputOutputAliasProto `protobuf:"bytes,8,opt,name=input_output_alias,json=inputOutputAlias,proto3" json:"input_output_alias,omitempty"`
+	StackFrameIndex      *StackFrameIndexProto     `protobuf:"bytes,17,opt,name=stack_frame_index,json=stackFrameIndex,proto3" json:"stack_frame_index,omitempty"`
 	BufferDonor          *HloBufferDonorProto      `protobuf:"bytes,18,opt,name=buffer_donor,json=bufferDonor,proto3" json:"buffer_donor,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -814,7 +884,7 @@ type HloModuleProto struct {
 
 func (x *HloModuleProto) Reset() {
 	*x = HloModuleProto{}
-	mi := &file_hlo_proto_msgTypes[4]
+	mi := &file_hlo_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +896,7 @@ func (x *HloModuleProto) String() string {
 func (*HloModuleProto) ProtoMessage() {}
 
 func (x *HloModuleProto) ProtoReflect() protoreflect.Message {
-	mi := &file_hlo_proto_msgTypes[4]
+	mi := &file_hlo_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +909,7 @@ func (x *HloModuleProto) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HloModuleProto.ProtoReflect.Descriptor instead.
 func (*HloModuleProto) Descriptor() ([]byte, []int) {
-	return file_hlo_proto_rawDescGZIP(), []int{4}
+	return file_hlo_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HloModuleProto) GetName() string {
@@ -891,6 +961,13 @@ func (x *HloModuleProto) GetInputOutputAlias() *HloInputOutputAliasProto {
 	return nil
 }
 
+func (x *HloModuleProto) GetStackFrameIndex() *StackFrameIndexProto {
+	if x != nil {
+		return x.StackFrameIndex
+	}
+	return nil
+}
+
 func (x *HloModuleProto) GetBufferDonor() *HloBufferDonorProto {
 	if x != nil {
 		return x.BufferDonor
@@ -908,7 +985,7 @@ type HloProto struct {
 
 func (x *HloProto) Reset() {
 	*x = HloProto{}
-	mi := &file_hlo_proto_msgTypes[5]
+	mi := &file_hlo_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +997,7 @@ func (x *HloProto) String() string {
 func (*HloProto) ProtoMessage() {}
 
 func (x *HloProto) ProtoReflect() protoreflect.Message {
-	mi := &file_hlo_proto_msgTypes[5]
+	mi := &file_hlo_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1010,7 @@ func (x *HloProto) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HloProto.ProtoReflect.Descriptor instead.
 func (*HloProto) Descriptor() ([]byte, []int) {
-	return file_hlo_proto_rawDescGZIP(), []int{5}
+	return file_hlo_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HloProto) GetHloModule() *HloModuleProto {
@@ -954,7 +1031,7 @@ type HloInstructionProto_SliceDimensions struct {
 
 func (x *HloInstructionProto_SliceDimensions) Reset() {
 	*x = HloInstructionProto_SliceDimensions{}
-	mi := &file_hlo_proto_msgTypes[6]
+	mi := &file_hlo_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1043,7 @@ func (x *HloInstructionProto_SliceDimensions) String() string {
 func (*HloInstructionProto_SliceDimensions) ProtoMessage() {}
 
 func (x *HloInstructionProto_SliceDimensions) ProtoReflect() protoreflect.Message {
-	mi := &file_hlo_proto_msgTypes[6]
+	mi := &file_hlo_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1092,7 @@ type HloInputOutputAliasProto_AliasEntryProto struct {
 
 func (x *HloInputOutputAliasProto_AliasEntryProto) Reset() {
 	*x = HloInputOutputAliasProto_AliasEntryProto{}
-	mi := &file_hlo_proto_msgTypes[7]
+	mi := &file_hlo_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1104,7 @@ func (x *HloInputOutputAliasProto_AliasEntryProto) String() string {
 func (*HloInputOutputAliasProto_AliasEntryProto) ProtoMessage() {}
 
 func (x *HloInputOutputAliasProto_AliasEntryProto) ProtoReflect() protoreflect.Message {
-	mi := &file_hlo_proto_msgTypes[7]
+	mi := &file_hlo_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1158,7 @@ type HloBufferDonorProto_BufferDonorEntryProto struct {
 
 func (x *HloBufferDonorProto_BufferDonorEntryProto) Reset() {
 	*x = HloBufferDonorProto_BufferDonorEntryProto{}
-	mi := &file_hlo_proto_msgTypes[8]
+	mi := &file_hlo_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1170,7 @@ func (x *HloBufferDonorProto_BufferDonorEntryProto) String() string {
 func (*HloBufferDonorProto_BufferDonorEntryProto) ProtoMessage() {}
 
 func (x *HloBufferDonorProto_BufferDonorEntryProto) ProtoReflect() protoreflect.Message {
-	mi := &file_hlo_proto_msgTypes[8]
+	mi := &file_hlo_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,6 +1198,126 @@ func (x *HloBufferDonorProto_BufferDonorEntryProto) GetParameterShapeIndex() []i
 		return x.ParameterShapeIndex
 	}
 	return nil
+}
+
+type StackFrameIndexProto_FileLocation struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	FileNameId     int32                  `protobuf:"varint,1,opt,name=file_name_id,json=fileNameId,proto3" json:"file_name_id,omitempty"`
+	FunctionNameId int32                  `protobuf:"varint,2,opt,name=function_name_id,json=functionNameId,proto3" json:"function_name_id,omitempty"`
+	Line           int32                  `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
+	Column         int32                  `protobuf:"varint,4,opt,name=column,proto3" json:"column,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *StackFrameIndexProto_FileLocation) Reset() {
+	*x = StackFrameIndexProto_FileLocation{}
+	mi := &file_hlo_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StackFrameIndexProto_FileLocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StackFrameIndexProto_FileLocation) ProtoMessage() {}
+
+func (x *StackFrameIndexProto_FileLocation) ProtoReflect() protoreflect.Message {
+	mi := &file_hlo_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StackFrameIndexProto_FileLocation.ProtoReflect.Descriptor instead.
+func (*StackFrameIndexProto_FileLocation) Descriptor() ([]byte, []int) {
+	return file_hlo_proto_rawDescGZIP(), []int{4, 0}
+}
+
+func (x *StackFrameIndexProto_FileLocation) GetFileNameId() int32 {
+	if x != nil {
+		return x.FileNameId
+	}
+	return 0
+}
+
+func (x *StackFrameIndexProto_FileLocation) GetFunctionNameId() int32 {
+	if x != nil {
+		return x.FunctionNameId
+	}
+	return 0
+}
+
+func (x *StackFrameIndexProto_FileLocation) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *StackFrameIndexProto_FileLocation) GetColumn() int32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+type StackFrameIndexProto_StackFrame struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	FileLocationId int32                  `protobuf:"varint,1,opt,name=file_location_id,json=fileLocationId,proto3" json:"file_location_id,omitempty"`
+	ParentFrameId  int32                  `protobuf:"varint,2,opt,name=parent_frame_id,json=parentFrameId,proto3" json:"parent_frame_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *StackFrameIndexProto_StackFrame) Reset() {
+	*x = StackFrameIndexProto_StackFrame{}
+	mi := &file_hlo_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StackFrameIndexProto_StackFrame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StackFrameIndexProto_StackFrame) ProtoMessage() {}
+
+func (x *StackFrameIndexProto_StackFrame) ProtoReflect() protoreflect.Message {
+	mi := &file_hlo_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StackFrameIndexProto_StackFrame.ProtoReflect.Descriptor instead.
+func (*StackFrameIndexProto_StackFrame) Descriptor() ([]byte, []int) {
+	return file_hlo_proto_rawDescGZIP(), []int{4, 1}
+}
+
+func (x *StackFrameIndexProto_StackFrame) GetFileLocationId() int32 {
+	if x != nil {
+		return x.FileLocationId
+	}
+	return 0
+}
+
+func (x *StackFrameIndexProto_StackFrame) GetParentFrameId() int32 {
+	if x != nil {
+		return x.ParentFrameId
+	}
+	return 0
 }
 
 var File_hlo_proto protoreflect.FileDescriptor
@@ -1209,7 +1406,23 @@ const file_hlo_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x03(\v2..xla.HloBufferDonorProto.BufferDonorEntryProtoR\aentries\x1av\n" +
 	"\x15BufferDonorEntryProto\x12)\n" +
 	"\x10parameter_number\x18\x01 \x01(\x03R\x0fparameterNumber\x122\n" +
-	"\x15parameter_shape_index\x18\x02 \x03(\x03R\x13parameterShapeIndex\"\xaa\x03\n" +
+	"\x15parameter_shape_index\x18\x02 \x03(\x03R\x13parameterShapeIndex\"\xdd\x03\n" +
+	"\x14StackFrameIndexProto\x12\x1d\n" +
+	"\n" +
+	"file_names\x18\x01 \x03(\tR\tfileNames\x12%\n" +
+	"\x0efunction_names\x18\x02 \x03(\tR\rfunctionNames\x12M\n" +
+	"\x0efile_locations\x18\x03 \x03(\v2&.xla.StackFrameIndexProto.FileLocationR\rfileLocations\x12G\n" +
+	"\fstack_frames\x18\x04 \x03(\v2$.xla.StackFrameIndexProto.StackFrameR\vstackFrames\x1a\x86\x01\n" +
+	"\fFileLocation\x12 \n" +
+	"\ffile_name_id\x18\x01 \x01(\x05R\n" +
+	"fileNameId\x12(\n" +
+	"\x10function_name_id\x18\x02 \x01(\x05R\x0efunctionNameId\x12\x12\n" +
+	"\x04line\x18\x03 \x01(\x05R\x04line\x12\x16\n" +
+	"\x06column\x18\x04 \x01(\x05R\x06column\x1a^\n" +
+	"\n" +
+	"StackFrame\x12(\n" +
+	"\x10file_location_id\x18\x01 \x01(\x05R\x0efileLocationId\x12&\n" +
+	"\x0fparent_frame_id\x18\x02 \x01(\x05R\rparentFrameId\"\xf1\x03\n" +
 	"\x0eHloModuleProto\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x16entry_computation_name\x18\x02 \x01(\tR\x14entryComputationName\x12<\n" +
@@ -1217,7 +1430,8 @@ const file_hlo_proto_rawDesc = "" +
 	"\x12host_program_shape\x18\x04 \x01(\v2\x16.xla.ProgramShapeProtoR\x10hostProgramShape\x12\x0e\n" +
 	"\x02id\x18\x05 \x01(\x03R\x02id\x120\n" +
 	"\x14entry_computation_id\x18\x06 \x01(\x03R\x12entryComputationId\x12K\n" +
-	"\x12input_output_alias\x18\b \x01(\v2\x1d.xla.HloInputOutputAliasProtoR\x10inputOutputAlias\x12;\n" +
+	"\x12input_output_alias\x18\b \x01(\v2\x1d.xla.HloInputOutputAliasProtoR\x10inputOutputAlias\x12E\n" +
+	"\x11stack_frame_index\x18\x11 \x01(\v2\x19.xla.StackFrameIndexProtoR\x0fstackFrameIndex\x12;\n" +
 	"\fbuffer_donor\x18\x12 \x01(\v2\x18.xla.HloBufferDonorProtoR\vbufferDonor\">\n" +
 	"\bHloProto\x122\n" +
 	"\n" +
@@ -1251,7 +1465,7 @@ func file_hlo_proto_rawDescGZIP() []byte {
 }
 
 var file_hlo_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_hlo_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_hlo_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_hlo_proto_goTypes = []any{
 	(CustomCallSchedule)(0),                           // 0: xla.CustomCallSchedule
 	(CustomCallApiVersion)(0),                         // 1: xla.CustomCallApiVersion
@@ -1260,71 +1474,77 @@ var file_hlo_proto_goTypes = []any{
 	(*HloComputationProto)(nil),                       // 4: xla.HloComputationProto
 	(*HloInputOutputAliasProto)(nil),                  // 5: xla.HloInputOutputAliasProto
 	(*HloBufferDonorProto)(nil),                       // 6: xla.HloBufferDonorProto
-	(*HloModuleProto)(nil),                            // 7: xla.HloModuleProto
-	(*HloProto)(nil),                                  // 8: xla.HloProto
-	(*HloInstructionProto_SliceDimensions)(nil),       // 9: xla.HloInstructionProto.SliceDimensions
-	(*HloInputOutputAliasProto_AliasEntryProto)(nil),  // 10: xla.HloInputOutputAliasProto.AliasEntryProto
-	(*HloBufferDonorProto_BufferDonorEntryProto)(nil), // 11: xla.HloBufferDonorProto.BufferDonorEntryProto
-	(*ShapeProto)(nil),                                // 12: xla.ShapeProto
-	(*OpMetadata)(nil),                                // 13: xla.OpMetadata
-	(*LiteralProto)(nil),                              // 14: xla.LiteralProto
-	(*Window)(nil),                                    // 15: xla.Window
-	(*ConvolutionDimensionNumbers)(nil),               // 16: xla.ConvolutionDimensionNumbers
-	(*PaddingConfig)(nil),                             // 17: xla.PaddingConfig
-	(*DotDimensionNumbers)(nil),                       // 18: xla.DotDimensionNumbers
-	(FftType)(0),                                      // 19: xla.FftType
-	(*GatherDimensionNumbers)(nil),                    // 20: xla.GatherDimensionNumbers
-	(*OpSharding)(nil),                                // 21: xla.OpSharding
-	(*ScatterDimensionNumbers)(nil),                   // 22: xla.ScatterDimensionNumbers
-	(*ReplicaGroup)(nil),                              // 23: xla.ReplicaGroup
-	(*PrecisionConfig)(nil),                           // 24: xla.PrecisionConfig
-	(*SourceTarget)(nil),                              // 25: xla.SourceTarget
-	(*TriangularSolveOptions)(nil),                    // 26: xla.TriangularSolveOptions
-	(*CholeskyOptions)(nil),                           // 27: xla.CholeskyOptions
-	(*FrontendAttributes)(nil),                        // 28: xla.FrontendAttributes
-	(RandomAlgorithm)(0),                              // 29: xla.RandomAlgorithm
-	(*OutputOperandAliasing)(nil),                     // 30: xla.OutputOperandAliasing
-	(*ProgramShapeProto)(nil),                         // 31: xla.ProgramShapeProto
+	(*StackFrameIndexProto)(nil),                      // 7: xla.StackFrameIndexProto
+	(*HloModuleProto)(nil),                            // 8: xla.HloModuleProto
+	(*HloProto)(nil),                                  // 9: xla.HloProto
+	(*HloInstructionProto_SliceDimensions)(nil),       // 10: xla.HloInstructionProto.SliceDimensions
+	(*HloInputOutputAliasProto_AliasEntryProto)(nil),  // 11: xla.HloInputOutputAliasProto.AliasEntryProto
+	(*HloBufferDonorProto_BufferDonorEntryProto)(nil), // 12: xla.HloBufferDonorProto.BufferDonorEntryProto
+	(*StackFrameIndexProto_FileLocation)(nil),         // 13: xla.StackFrameIndexProto.FileLocation
+	(*StackFrameIndexProto_StackFrame)(nil),           // 14: xla.StackFrameIndexProto.StackFrame
+	(*ShapeProto)(nil),                                // 15: xla.ShapeProto
+	(*OpMetadata)(nil),                                // 16: xla.OpMetadata
+	(*LiteralProto)(nil),                              // 17: xla.LiteralProto
+	(*Window)(nil),                                    // 18: xla.Window
+	(*ConvolutionDimensionNumbers)(nil),               // 19: xla.ConvolutionDimensionNumbers
+	(*PaddingConfig)(nil),                             // 20: xla.PaddingConfig
+	(*DotDimensionNumbers)(nil),                       // 21: xla.DotDimensionNumbers
+	(FftType)(0),                                      // 22: xla.FftType
+	(*GatherDimensionNumbers)(nil),                    // 23: xla.GatherDimensionNumbers
+	(*OpSharding)(nil),                                // 24: xla.OpSharding
+	(*ScatterDimensionNumbers)(nil),                   // 25: xla.ScatterDimensionNumbers
+	(*ReplicaGroup)(nil),                              // 26: xla.ReplicaGroup
+	(*PrecisionConfig)(nil),                           // 27: xla.PrecisionConfig
+	(*SourceTarget)(nil),                              // 28: xla.SourceTarget
+	(*TriangularSolveOptions)(nil),                    // 29: xla.TriangularSolveOptions
+	(*CholeskyOptions)(nil),                           // 30: xla.CholeskyOptions
+	(*FrontendAttributes)(nil),                        // 31: xla.FrontendAttributes
+	(RandomAlgorithm)(0),                              // 32: xla.RandomAlgorithm
+	(*OutputOperandAliasing)(nil),                     // 33: xla.OutputOperandAliasing
+	(*ProgramShapeProto)(nil),                         // 34: xla.ProgramShapeProto
 }
 var file_hlo_proto_depIdxs = []int32{
-	12, // 0: xla.HloInstructionProto.shape:type_name -> xla.ShapeProto
-	13, // 1: xla.HloInstructionProto.metadata:type_name -> xla.OpMetadata
-	14, // 2: xla.HloInstructionProto.literal:type_name -> xla.LiteralProto
-	15, // 3: xla.HloInstructionProto.window:type_name -> xla.Window
-	16, // 4: xla.HloInstructionProto.convolution_dimension_numbers:type_name -> xla.ConvolutionDimensionNumbers
-	9,  // 5: xla.HloInstructionProto.slice_dimensions:type_name -> xla.HloInstructionProto.SliceDimensions
-	17, // 6: xla.HloInstructionProto.padding_config:type_name -> xla.PaddingConfig
-	18, // 7: xla.HloInstructionProto.dot_dimension_numbers:type_name -> xla.DotDimensionNumbers
-	19, // 8: xla.HloInstructionProto.fft_type:type_name -> xla.FftType
-	20, // 9: xla.HloInstructionProto.gather_dimension_numbers:type_name -> xla.GatherDimensionNumbers
-	21, // 10: xla.HloInstructionProto.sharding:type_name -> xla.OpSharding
-	22, // 11: xla.HloInstructionProto.scatter_dimension_numbers:type_name -> xla.ScatterDimensionNumbers
-	23, // 12: xla.HloInstructionProto.replica_groups:type_name -> xla.ReplicaGroup
-	24, // 13: xla.HloInstructionProto.precision_config:type_name -> xla.PrecisionConfig
-	25, // 14: xla.HloInstructionProto.source_target_pairs:type_name -> xla.SourceTarget
-	12, // 15: xla.HloInstructionProto.operand_shapes_with_layout:type_name -> xla.ShapeProto
-	26, // 16: xla.HloInstructionProto.triangular_solve_options:type_name -> xla.TriangularSolveOptions
-	27, // 17: xla.HloInstructionProto.cholesky_options:type_name -> xla.CholeskyOptions
-	28, // 18: xla.HloInstructionProto.frontend_attributes:type_name -> xla.FrontendAttributes
-	29, // 19: xla.HloInstructionProto.rng_algorithm:type_name -> xla.RandomAlgorithm
-	30, // 20: xla.HloInstructionProto.output_operand_aliasing:type_name -> xla.OutputOperandAliasing
+	15, // 0: xla.HloInstructionProto.shape:type_name -> xla.ShapeProto
+	16, // 1: xla.HloInstructionProto.metadata:type_name -> xla.OpMetadata
+	17, // 2: xla.HloInstructionProto.literal:type_name -> xla.LiteralProto
+	18, // 3: xla.HloInstructionProto.window:type_name -> xla.Window
+	19, // 4: xla.HloInstructionProto.convolution_dimension_numbers:type_name -> xla.ConvolutionDimensionNumbers
+	10, // 5: xla.HloInstructionProto.slice_dimensions:type_name -> xla.HloInstructionProto.SliceDimensions
+	20, // 6: xla.HloInstructionProto.padding_config:type_name -> xla.PaddingConfig
+	21, // 7: xla.HloInstructionProto.dot_dimension_numbers:type_name -> xla.DotDimensionNumbers
+	22, // 8: xla.HloInstructionProto.fft_type:type_name -> xla.FftType
+	23, // 9: xla.HloInstructionProto.gather_dimension_numbers:type_name -> xla.GatherDimensionNumbers
+	24, // 10: xla.HloInstructionProto.sharding:type_name -> xla.OpSharding
+	25, // 11: xla.HloInstructionProto.scatter_dimension_numbers:type_name -> xla.ScatterDimensionNumbers
+	26, // 12: xla.HloInstructionProto.replica_groups:type_name -> xla.ReplicaGroup
+	27, // 13: xla.HloInstructionProto.precision_config:type_name -> xla.PrecisionConfig
+	28, // 14: xla.HloInstructionProto.source_target_pairs:type_name -> xla.SourceTarget
+	15, // 15: xla.HloInstructionProto.operand_shapes_with_layout:type_name -> xla.ShapeProto
+	29, // 16: xla.HloInstructionProto.triangular_solve_options:type_name -> xla.TriangularSolveOptions
+	30, // 17: xla.HloInstructionProto.cholesky_options:type_name -> xla.CholeskyOptions
+	31, // 18: xla.HloInstructionProto.frontend_attributes:type_name -> xla.FrontendAttributes
+	32, // 19: xla.HloInstructionProto.rng_algorithm:type_name -> xla.RandomAlgorithm
+	33, // 20: xla.HloInstructionProto.output_operand_aliasing:type_name -> xla.OutputOperandAliasing
 	0,  // 21: xla.HloInstructionProto.custom_call_schedule:type_name -> xla.CustomCallSchedule
 	1,  // 22: xla.HloInstructionProto.custom_call_api_version:type_name -> xla.CustomCallApiVersion
 	3,  // 23: xla.HloComputationProto.instructions:type_name -> xla.HloInstructionProto
-	31, // 24: xla.HloComputationProto.program_shape:type_name -> xla.ProgramShapeProto
-	10, // 25: xla.HloInputOutputAliasProto.entries:type_name -> xla.HloInputOutputAliasProto.AliasEntryProto
-	11, // 26: xla.HloBufferDonorProto.entries:type_name -> xla.HloBufferDonorProto.BufferDonorEntryProto
-	4,  // 27: xla.HloModuleProto.computations:type_name -> xla.HloComputationProto
-	31, // 28: xla.HloModuleProto.host_program_shape:type_name -> xla.ProgramShapeProto
-	5,  // 29: xla.HloModuleProto.input_output_alias:type_name -> xla.HloInputOutputAliasProto
-	6,  // 30: xla.HloModuleProto.buffer_donor:type_name -> xla.HloBufferDonorProto
-	7,  // 31: xla.HloProto.hlo_module:type_name -> xla.HloModuleProto
-	2,  // 32: xla.HloInputOutputAliasProto.AliasEntryProto.kind:type_name -> xla.Kind
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	34, // 24: xla.HloComputationProto.program_shape:type_name -> xla.ProgramShapeProto
+	11, // 25: xla.HloInputOutputAliasProto.entries:type_name -> xla.HloInputOutputAliasProto.AliasEntryProto
+	12, // 26: xla.HloBufferDonorProto.entries:type_name -> xla.HloBufferDonorProto.BufferDonorEntryProto
+	13, // 27: xla.StackFrameIndexProto.file_locations:type_name -> xla.StackFrameIndexProto.FileLocation
+	14, // 28: xla.StackFrameIndexProto.stack_frames:type_name -> xla.StackFrameIndexProto.StackFrame
+	4,  // 29: xla.HloModuleProto.computations:type_name -> xla.HloComputationProto
+	34, // 30: xla.HloModuleProto.host_program_shape:type_name -> xla.ProgramShapeProto
+	5,  // 31: xla.HloModuleProto.input_output_alias:type_name -> xla.HloInputOutputAliasProto
+	7,  // 32: xla.HloModuleProto.stack_frame_index:type_name -> xla.StackFrameIndexProto
+	6,  // 33: xla.HloModuleProto.buffer_donor:type_name -> xla.HloBufferDonorProto
+	8,  // 34: xla.HloProto.hlo_module:type_name -> xla.HloModuleProto
+	2,  // 35: xla.HloInputOutputAliasProto.AliasEntryProto.kind:type_name -> xla.Kind
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_hlo_proto_init() }
@@ -1339,7 +1559,7 @@ func file_hlo_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hlo_proto_rawDesc), len(file_hlo_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

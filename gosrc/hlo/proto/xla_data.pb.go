@@ -594,6 +594,7 @@ type OpMetadata struct {
 	OpName        string                 `protobuf:"bytes,2,opt,name=op_name,json=opName,proto3" json:"op_name,omitempty"`
 	SourceFile    string                 `protobuf:"bytes,3,opt,name=source_file,json=sourceFile,proto3" json:"source_file,omitempty"`
 	SourceLine    int32                  `protobuf:"varint,4,opt,name=source_line,json=sourceLine,proto3" json:"source_line,omitempty"`
+	StackFrameId  int32                  `protobuf:"varint,15,opt,name=stack_frame_id,json=stackFrameId,proto3" json:"stack_frame_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -652,6 +653,13 @@ func (x *OpMetadata) GetSourceFile() string {
 func (x *OpMetadata) GetSourceLine() int32 {
 	if x != nil {
 		return x.SourceLine
+	}
+	return 0
+}
+
+func (x *OpMetadata) GetStackFrameId() int32 {
+	if x != nil {
+		return x.StackFrameId
 	}
 	return 0
 }
@@ -1931,7 +1939,7 @@ const file_xla_data_proto_rawDesc = "" +
 	"parameters\x18\x01 \x03(\v2\x0f.xla.ShapeProtoR\n" +
 	"parameters\x12'\n" +
 	"\x06result\x18\x02 \x01(\v2\x0f.xla.ShapeProtoR\x06result\x12'\n" +
-	"\x0fparameter_names\x18\x03 \x03(\tR\x0eparameterNames\"\x80\x01\n" +
+	"\x0fparameter_names\x18\x03 \x03(\tR\x0eparameterNames\"\xa6\x01\n" +
 	"\n" +
 	"OpMetadata\x12\x17\n" +
 	"\aop_type\x18\x01 \x01(\tR\x06opType\x12\x17\n" +
@@ -1939,7 +1947,8 @@ const file_xla_data_proto_rawDesc = "" +
 	"\vsource_file\x18\x03 \x01(\tR\n" +
 	"sourceFile\x12\x1f\n" +
 	"\vsource_line\x18\x04 \x01(\x05R\n" +
-	"sourceLine\"\x99\x04\n" +
+	"sourceLine\x12$\n" +
+	"\x0estack_frame_id\x18\x0f \x01(\x05R\fstackFrameId\"\x99\x04\n" +
 	"\fLiteralProto\x12%\n" +
 	"\x05shape\x18\x01 \x01(\v2\x0f.xla.ShapeProtoR\x05shape\x12\x14\n" +
 	"\x05preds\x18\x02 \x03(\bR\x05preds\x12\x10\n" +

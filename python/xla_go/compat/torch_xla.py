@@ -41,7 +41,7 @@ def real_devices() -> list[str]:
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
     """xla_go.sync. There is no scope to reset: `reset_scope` is taken for the caller's sake."""
-    xla_go.sync(wait)
+    xla_go.sync(wait, cause="torch_xla.sync()")
 
 
 @contextmanager

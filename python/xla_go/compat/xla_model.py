@@ -45,7 +45,7 @@ def is_xla_tensor(tensor: torch.Tensor) -> bool:
 
 def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
     """xla_go.sync."""
-    xla_go.sync(wait)
+    xla_go.sync(wait, cause="mark_step()")
 
 
 def wait_device_ops(devices: Sequence[Any] | None = None) -> None:

@@ -122,6 +122,7 @@ class RowKernel final : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const xla_go_table& table = enter();
     drain_long_batch();
+    note_stack(table);
     calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     Frame& frame = thread_frame();
     c10::IValue* values = stack->data() + (stack->size() - argument_count_);

@@ -140,10 +140,11 @@ PyObject* refused(PyObject*, PyObject*) {
 
 PyObject* sync(PyObject*, PyObject* args) {
   int device = 0;
-  if (!PyArg_ParseTuple(args, "|i", &device)) {
+  const char* cause = "sync()";
+  if (!PyArg_ParseTuple(args, "|is", &device, &cause)) {
     return nullptr;
   }
-  return guarded([device]() -> PyObject* {
+  return guarded([device, cause]() -> PyObject* {
     const int index = checked_device(device);
     const xla_go_table& table = enter();
     drain_drops();
@@ -152,7 +153,7 @@ PyObject* sync(PyObject*, PyObject* args) {
     int32_t code = 0;
     {
       GilRelease released;
-      code = table.sync(index, &token, &error);
+      code = table.sync(index, cause, &token, &error);
     }
     note_compiles(table);
     if (code != 0) {
@@ -337,9 +338,9 @@ PyMethodDef methods[] = {
     {"refused_rows", refused, METH_NOARGS,
      "Names of runtime rows whose schema the boxed entry cannot serve."},
     {"sync", sync, METH_VARARGS,
-     "sync(device=0) -> int\n\nCuts the pending graph and queues it. Does not wait. Returns a "
-     "token "
-     "for wait() and cancel(), or 0 where nothing was pending."},
+     "sync(device=0, cause='sync()') -> int\n\nCuts the pending graph and queues it; cause is what "
+     "reports say asked for it. Does not wait. Returns a token for wait() and cancel(), or 0 where "
+     "nothing was pending."},
     {"wait", wait, METH_VARARGS,
      "wait(token, timeout_ms) -> bool\n\nWhether the work behind token is done. Blocks for at most "
      "timeout_ms, without the GIL; raises the error that the work ended with."},

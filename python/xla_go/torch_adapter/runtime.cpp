@@ -136,6 +136,27 @@ void report_compiles(int64_t started) {
   Py_XDECREF(module);
 }
 
+void report_stack(const xla_go_table& table) {
+  if (!Py_IsInitialized()) {
+    return;
+  }
+  GilHold gil;
+  // An exception that is on its way (a backward hook's, say) is not to be disturbed.
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* module = PyImport_ImportModule("xla_go._stacks");
+  PyObject* number = module != nullptr ? PyObject_CallMethod(module, "current", nullptr) : nullptr;
+  if (number == nullptr) {
+    PyErr_WriteUnraisable(module);  // a place that is not known must not fail the operator
+    table.set_stack(0);
+  } else {
+    table.set_stack(static_cast<int32_t>(PyLong_AsLong(number)));
+  }
+  Py_XDECREF(number);
+  Py_XDECREF(module);
+  PyErr_Restore(type, value, trace);
+}
+
 bool run_signal_handlers() {
   if (!Py_IsInitialized()) {
     return true;

@@ -63,6 +63,15 @@ inline void note_compiles(const xla_go_table& table) {
   }
 }
 
+// Before a call that makes nodes of the graph: where they are to tell which Python code made them,
+// gives the runtime this thread's stack. Else it costs a load.
+void report_stack(const xla_go_table& table);
+inline void note_stack(const xla_go_table& table) {
+  if (C10_UNLIKELY(__atomic_load_n(table.records_stacks, __ATOMIC_RELAXED) != 0)) {
+    report_stack(table);
+  }
+}
+
 // Runs Python's pending signal handlers, taking the GIL for it. Returns false where a handler
 // raised (KeyboardInterrupt as a rule): the caller cleans up and calls throw_interrupt().
 bool run_signal_handlers();

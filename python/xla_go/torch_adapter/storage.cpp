@@ -180,7 +180,9 @@ void grow_storage(c10::StorageImpl& storage, int64_t nbytes) {
       handle->nbytes = nbytes;
     } else {
       xla_go_error error = {};
-      if (enter().resize_storage(handle, nbytes, &error) != 0) {
+      const xla_go_table& table = enter();
+      note_stack(table);
+      if (table.resize_storage(handle, nbytes, &error) != 0) {
         throw_error(error);
       }
       handle->nbytes = nbytes;

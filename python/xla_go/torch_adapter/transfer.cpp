@@ -62,6 +62,7 @@ void read_elements(const at::Tensor& source, void* destination) {
   }
   const xla_go_table& table = enter();
   drain_drops();
+  note_stack(table);
   xla_go_tensor record;
   fill_record(record, *source.unsafeGetTensorImpl());
   record.lazy_bits = 0;
@@ -117,6 +118,7 @@ void upload(const at::Tensor& target, const at::Tensor& source) {
   // to() and resolve_*() give `source` itself where nothing is to be done.
   const at::Tensor host = source.to(target.scalar_type()).resolve_conj().resolve_neg();
   xla_go_tensor record;
+  note_stack(table);
   fill_record(record, *target.unsafeGetTensorImpl());
   xla_go_error error = {};
   int32_t code = 0;
@@ -139,6 +141,7 @@ at::Tensor to_device(const at::Tensor& source, int device) {
 void copy_on_device(const at::Tensor& target, const at::Tensor& source) {
   const xla_go_table& table = enter();
   drain_long_batch();
+  note_stack(table);
   const at::Tensor expanded =
       source.sizes() == target.sizes() ? source : source.expand(target.sizes());
   xla_go_tensor from;
