@@ -104,7 +104,7 @@ func (f *partitionedFixture) cutResolved() {
 	f.Helper()
 	f.core.LockResolved()
 	defer f.core.Mu.Unlock()
-	if _, err := f.device.Cut(); err != nil {
+	if _, err := f.device.Cut("test"); err != nil {
 		f.Fatal(err)
 	}
 }
