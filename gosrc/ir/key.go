@@ -136,7 +136,7 @@ type ProgramNode struct {
 	// order, and the attributes themselves are 0. Case is that of Variables; 0 where nothing is varied.
 	Varied []int
 	Case   uint64
-	Stack      Stack // not in the key: see SetStacks
+	Stack  Stack // not in the key: see SetStacks
 }
 
 // NumParameters gives the number of device values that the program takes.
