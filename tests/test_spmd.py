@@ -225,6 +225,63 @@ def test_meshes(eight: Eight) -> None:
     """)
 
 
+def test_fully_sharded_data_parallel(child: Child, tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("dump")
+    code = START + """
+    import copy, functools, pathlib
+    from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+    from xla_go.spmd import SpmdFullyShardedDataParallel as FSDP
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down, self.scale = torch.nn.Linear(8, 24), torch.nn.Linear(24, 8), torch.nn.Parameter(torch.tensor(1.0))
+        def forward(self, x):
+            return x + self.down(self.up(x).relu()) * self.scale
+
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(Layer(), Layer(), torch.nn.Linear(8, 1))
+    x, y = torch.randn(16, 8), torch.randn(16, 1)
+    grid = spmd.Mesh(range(8), (2, 4), ("data", "fsdp"))
+
+    def train(model, x, y):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for _ in range(5):
+            optimizer.zero_grad()
+            ((model(x) - y) ** 2).mean().backward()
+            optimizer.step()
+            xla_go.sync()
+        return ((model(x) - y) ** 2).mean().item()
+
+    policy = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={Layer})
+    wrapped = FSDP(copy.deepcopy(plain).to("xla"), mesh=grid, auto_wrap_policy=policy, extra_data_axis="data")
+    assert isinstance(wrapped.module[0], FSDP) and isinstance(wrapped.module[0].module, Layer) and not isinstance(wrapped.module[2], FSDP)
+    assert all(name.startswith("_orig_module.") for name in wrapped.state_dict())
+    batch = spmd.mark_sharding(x.to("xla"), grid, (("data", "fsdp"), None)).global_tensor
+    loss = train(wrapped, batch, y.to("xla"))
+    assert abs(loss - train(plain, x, y)) < 1e-4 * loss
+    rows = "{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}"
+    up = wrapped.module[0].up.weight
+    assert [spmd.XLAShardedTensor(t.detach()).sharding_spec for t in (up, up.grad)] == [rows, rows]
+    assert spmd.XLAShardedTensor(wrapped.module[0].down.weight.detach()).sharding_spec.startswith("{devices=[1,4,2]")
+    output = wrapped(batch)
+    xla_go.sync()
+    assert spmd.XLAShardedTensor(output.detach()).sharding_spec == "{devices=[8,1]0,1,2,3,4,5,6,7}"
+    assert any("all-gather" in json.loads(p.read_text()) for p in pathlib.Path(DIRECTORY).glob("*.opcodes.json"))
+
+    refuses(ValueError, "'fsdp'", lambda: FSDP(plain, mesh=mesh))
+    refuses(ValueError, "set_global_mesh", lambda: FSDP(plain))
+    refuses(ValueError, "wrapped", lambda: FSDP(wrapped, mesh=grid))
+    class Named(torch.nn.Module):
+        def forward(self, x):
+            return {"out": x}
+    refuses(TypeError, "shard_output", FSDP(Named(), mesh=grid), batch)
+    seen = []
+    assert FSDP(Named(), mesh=grid, shard_output=lambda out, m: seen.append(m))(batch)["out"] is batch and seen == [grid]
+    """
+    child(code.replace("DIRECTORY", repr(str(directory))), env={"CPU_NUM_DEVICES": "8", "XLA_GO_DUMP_DIRECTORY": str(directory)})
+
+
 def test_pictures(eight: Eight) -> None:
     picture = eight("""
     t = spmd.mark_sharding(torch.ones(8, 8).to("xla"), mesh, ("model", None))

@@ -4,6 +4,7 @@
 `Mesh` of them; XLA's partitioner divides everything else to match, and puts the collectives in.
 """
 
+from xla_go.spmd.fsdp import SpmdFullyShardedDataParallel
 from xla_go.spmd.mesh import HybridMesh, Mesh, get_1d_mesh, get_global_mesh, set_global_mesh
 from xla_go.spmd.sharded_tensor import (
     XLAShard,
@@ -27,6 +28,7 @@ __all__ = [
     "Mesh",
     "ShardingSpec",
     "ShardingType",
+    "SpmdFullyShardedDataParallel",
     "XLAShard",
     "XLAShardedTensor",
     "annotate_custom_sharding",
