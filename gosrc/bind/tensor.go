@@ -1,6 +1,10 @@
 package bind
 
-import "xla_go/gosrc/dispatch"
+import (
+	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/ir"
+	"xla_go/gosrc/status"
+)
 
 // LendTensorBegin gives the token of a read of a tensor's storage: wait as for a read, then LendTensor, or
 // cancel the read. storage is its id. Not blocking.
@@ -24,4 +28,36 @@ func AdoptData(storage, data int64) (ok bool, err error) {
 	defer guard(&err)
 	err = dispatch.Adopt(storage, data)
 	return err == nil, err
+}
+
+// SetBufferDonation asks, or asks no more, that the step which reads a storage's value last reuses its memory; false where
+// the storage has no value in device memory, or on its way there. Not blocking.
+func SetBufferDonation(storage int64, donate bool) (ok bool, err error) {
+	defer guard(&err)
+	err = withBuffer("SetBufferDonation", storage, func(b *ir.Buffer) {
+		b.RequestDonation(donate)
+		ok = true
+	})
+	return ok, err
+}
+
+// BufferDonation is true where SetBufferDonation has asked for it and the storage still holds that value. Not blocking.
+func BufferDonation(storage int64) (requested bool, err error) {
+	defer guard(&err)
+	err = withBuffer("BufferDonation", storage, func(b *ir.Buffer) { requested = b.DonationRequested() })
+	return requested, err
+}
+
+// withBuffer calls f with the device value that a storage holds; not at all where it holds none.
+func withBuffer(name string, storage int64, f func(b *ir.Buffer)) error {
+	space := dispatch.Space()
+	if space == nil {
+		return status.Errorf(status.FailedPrecondition, "%s(): expected a tensor on device xla, there is none yet", name)
+	}
+	space.Core.Mu.Lock()
+	defer space.Core.Mu.Unlock()
+	if value, err := space.ValueOf(storage); err == nil && value.IsLeaf() {
+		f(value.Buffer)
+	}
+	return nil
 }

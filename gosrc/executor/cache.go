@@ -49,23 +49,23 @@ type programCache struct {
 }
 
 // find gives the executable of key whose donors are allowed, or one whose donors are not all
-// allowed (the run then withholds those), or nil for an unknown program.
-func (p *programCache) find(key []byte, allowed []ir.Donation) *executable {
+// allowed (the run then withholds those), or nil for an unknown program; and how many of key there are.
+func (p *programCache) find(key []byte, allowed []ir.Donation) (best *executable, variants int) {
 	p.once.Do(func() {
 		p.seed, p.buckets, p.families = maphash.MakeSeed(), map[uint64][]*executable{}, map[uint64][]*family{}
 	})
-	var best *executable
 	bestWithheld, bestDonors := 0, 0
 	for _, e := range p.buckets[maphash.Bytes(p.seed, key)] {
 		if !bytes.Equal(e.key, key) {
 			continue
 		}
+		variants++
 		withheld := countMissing(e.donors, allowed)
 		if best == nil || withheld < bestWithheld || withheld == bestWithheld && len(e.donors) > bestDonors {
 			best, bestWithheld, bestDonors = e, withheld, len(e.donors)
 		}
 	}
-	return best
+	return best, variants
 }
 
 func (p *programCache) add(e *executable) {
@@ -85,23 +85,6 @@ func (p *programCache) size() int {
 		n += len(bucket)
 	}
 	return n
-}
-
-// countMissing gives the number of donors whose parameter is not allowed.
-func countMissing(donors, allowed []ir.Donation) int {
-	n := 0
-	for _, d := range donors {
-		if !isAllowed(d, allowed) {
-			n++
-		}
-	}
-	return n
-}
-
-// isAllowed looks for the donor's parameter; allowed is sorted by it.
-func isAllowed(d ir.Donation, allowed []ir.Donation) bool {
-	_, ok := slices.BinarySearchFunc(allowed, d.Parameter, func(a ir.Donation, parameter int) int { return a.Parameter - parameter })
-	return ok
 }
 
 // compile lowers and compiles e from its key. It runs on a goroutine of its own, without Core.Mu:

@@ -87,9 +87,9 @@ func (d *Device) cut(cause string) (*Step, error) {
 	core.valueScratch = values
 	order := core.Graph.Walk(values)
 	graphSize.Observe(float64(len(order)))
-	allowed := d.collect(order, s)
+	donors := d.collect(order, s)
 	started := core.CompileCount()
-	e, varied, err := core.program(d, order, d.signature(s.roots, values), allowed)
+	e, varied, err := core.program(d, order, d.signature(s.roots, values), donors)
 	if err != nil {
 		for _, b := range s.arguments {
 			b.Release()
@@ -103,7 +103,7 @@ func (d *Device) cut(cause string) (*Step, error) {
 	s.stacks = ir.Stacks(order, varied)
 	core.analysis.cut(s, cause, len(order), core.CompileCount() > started)
 	for _, donor := range e.donors {
-		if !isAllowed(donor, allowed) {
+		if !isAllowed(donor, donors.allowed) {
 			s.withheld = append(s.withheld, donor.Parameter)
 		}
 	}
@@ -123,17 +123,21 @@ func (d *Device) cut(cause string) (*Step, error) {
 // A program is compiled as it is at first, with constant offsets, indices and shifts, which is the faster code. Once a
 // second graph differs from a known one in nothing but those, they become parameters, and one program serves all that
 // follow.
-func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, allowed []ir.Donation) (e *executable, varied []bool, err error) {
+func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, donors donors) (e *executable, varied []bool, err error) {
 	key := ir.AppendKey(c.keyScratch[:0], order, signature)
 	c.keyScratch = key // whoever keeps it makes a copy
-	if e = c.cache.find(key, allowed); e != nil && !isFailed(e) {
-		countCached.Add(1)
-		return e, nil, nil
-	}
+	e, variants := c.cache.find(key, donors.allowed)
 	reason := ""
-	if e != nil { // a failed compile is tried again: its cause may be gone
+	switch {
+	case e == nil:
+	case isFailed(e): // a failed compile is tried again: its cause may be gone
 		c.cache.remove(e)
 		reason = "its compile failed before"
+	case variants == 1 && c.strict.Load() == 0 && countMissing(donors.requested, e.donors) > 0:
+		return c.start(slices.Clone(key), donors.wanted, d, "memory that it is asked to reuse is not reused by the known program", ir.Stacks(order, nil)), nil, nil
+	default:
+		countCached.Add(1)
+		return e, nil, nil
 	}
 	familyKey, numbers := ir.AppendFamilyKey(c.familyScratch[:0], c.numberScratch[:0], order, signature)
 	c.familyScratch, c.numberScratch = familyKey, numbers
@@ -147,22 +151,22 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, allo
 	}
 	key = slices.Clone(key)
 	if !f.differs(numbers) {
-		return c.start(key, allowed, d, reason, ir.Stacks(order, nil)), nil, nil
+		return c.start(key, donors.wanted, d, reason, ir.Stacks(order, nil)), nil, nil
 	}
 	program, err := ir.DecodeKey(key)
 	if err != nil {
-		return c.start(key, allowed, d, reason, nil), nil, nil
+		return c.start(key, donors.wanted, d, reason, nil), nil, nil
 	}
 	f.widen(numbers)
 	varied = f.varied
-	f.executable = c.start(program.Vary(order, varied).AppendKey(nil), allowed, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow", ir.Stacks(order, varied))
+	f.executable = c.start(program.Vary(order, varied).AppendKey(nil), donors.wanted, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow", ir.Stacks(order, varied))
 	return f.executable, varied, nil
 }
 
 // start puts a program into the cache and compiles it on a goroutine of its own. An empty reason is found out there.
 // stacks are those of the program's nodes, nil for none.
-func (c *Core) start(key []byte, allowed []ir.Donation, d *Device, reason string, stacks []ir.Stack) *executable {
-	e := &executable{key: key, donors: allowed, eager: c.eager.Load(), partitioned: d.partitioning.Load() != nil, done: make(chan struct{})}
+func (c *Core) start(key []byte, donors []ir.Donation, d *Device, reason string, stacks []ir.Stack) *executable {
+	e := &executable{key: key, donors: donors, eager: c.eager.Load(), partitioned: d.partitioning.Load() != nil, done: make(chan struct{})}
 	c.cache.add(e)
 	countUncached.Add(1)
 	noted, candidates := c.compiles.begin(key, reason)
@@ -181,37 +185,6 @@ func (e *executable) isDone() bool {
 }
 
 func isFailed(e *executable) bool { return e.isDone() && e.err != nil }
-
-// collect lists the step's arguments, and gives the parameters whose memory
-// the step may reuse, each with the output that overwrites it, sorted by parameter.
-//
-// A parameter may be donated iff this graph overwrites the storage that held it (it is the base
-// of a pending root) and nobody else can reach it: its reference count equals the edges that the
-// walk saw plus the roots that it is the base of.
-func (d *Device) collect(order []*ir.Node, s *step) (allowed []ir.Donation) {
-	graph := &d.core.Graph
-	type overwritten struct{ count, output int }
-	bases := make(map[*ir.Node]overwritten, len(s.roots))
-	for i, r := range s.roots {
-		if r.base != nil && graph.Visited(r.base) {
-			bases[r.base] = overwritten{bases[r.base].count + 1, i}
-		}
-	}
-	for _, n := range order {
-		if n.Kind == ir.KindParameter {
-			if b := bases[n]; b.count > 0 && int(n.References()) == int(n.Edges())+b.count && d.core.options.Donate {
-				donor := ir.Donation{Parameter: len(s.arguments), Output: b.output}
-				if d.partitioning.Load() != nil {
-					donor.Output = -1 // the compiler finds the output: one that lies otherwise has another size
-				}
-				allowed = append(allowed, donor)
-			}
-			n.Buffer.Retain()
-			s.arguments = append(s.arguments, n.Buffer)
-		}
-	}
-	return allowed
-}
 
 // packScalars packs the scalars of a walked graph, and the variable attributes that are parameters of its
 // program, in the order in which the lowered module unpacks them.

@@ -22,6 +22,7 @@ type Buffer struct {
 	references atomic.Int32
 	mu         sync.Mutex      // between the last release and whoever sets the value; taken by no others
 	dropped    bool            // the last reference is gone
+	donate     atomic.Bool     // see RequestDonation
 	done       <-chan struct{} // closed when value is set; nil where it was set from the start
 	settled    <-chan struct{} // closed when value is final; nil where it always was
 	value      atomic.Pointer[bufferValue]
@@ -142,6 +143,13 @@ func (b *Buffer) Scheduled() (data client.Data, err error, ok bool) {
 	v := b.value.Load()
 	return v.data, v.err, true
 }
+
+// RequestDonation asks, or asks no more, that a step which reads the value last reuses its memory. It is a wish: a value
+// that anything else can still reach is kept.
+func (b *Buffer) RequestDonation(on bool) { b.donate.Store(on) }
+
+// DonationRequested is true where RequestDonation has asked for it.
+func (b *Buffer) DonationRequested() bool { return b.donate.Load() }
 
 // Retain takes a reference.
 func (b *Buffer) Retain() { b.references.Add(1) }

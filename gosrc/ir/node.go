@@ -55,6 +55,9 @@ func (n *Node) NumElements() int64 {
 // IsLeaf is true for device values.
 func (n *Node) IsLeaf() bool { return n.Kind == KindParameter }
 
+// IsTemporary is true in the call that made the node, which may still use it without a reference.
+func (n *Node) IsTemporary() bool { return n.temporary }
+
 // AddInt appends one attribute.
 func (n *Node) AddInt(v int64) { n.Attributes = append(n.Attributes, v) }
 

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xla_go import _adapter, _runtime, errors
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "addressable_device_count",
     "addressable_runtime_device_count",
     "device_type",
+    "get_buffer_donation",
     "global_device_count",
     "global_ordinal",
     "global_runtime_device_attributes",
@@ -32,6 +36,7 @@ __all__ = [
     "process_index",
     "reset_peak_memory",
     "runtime_device_attributes",
+    "set_buffer_donation",
     "set_device_type",
     "use_spmd",
     "wait_device_ops",
@@ -209,6 +214,25 @@ def memory_info(device: Any = None) -> dict[str, Any]:
 def reset_peak_memory(device: Any = None) -> None:
     """Makes what this process's values take now the peak that memory_info tells where its source is "data"."""
     _call("ResetPeakDataMemory", _device_name(device))
+
+
+def set_buffer_donation(tensor: torch.Tensor, donate: bool = True) -> bool:
+    """Asks that the step which reads the tensor's value last reuses its memory, or asks no more.
+
+    A step reuses what it overwrites anyway; this is for values that are dropped, such as a batch. It is a wish: a value that
+    a tensor, a view or pending work can still reach after the step is kept, whatever was asked. It holds for the value that
+    the tensor's storage has now, not for those that come later. Where the step's program is known without the
+    donation, it is compiled once more. False, with nothing asked, where the value is not in device memory yet: call
+    `xla_go.sync` first. Not blocking.
+    """
+    storage = _adapter.storage_id(tensor)
+    return storage != 0 and bool(_call("SetBufferDonation", storage, donate))
+
+
+def get_buffer_donation(tensor: torch.Tensor) -> bool:
+    """Whether `set_buffer_donation` has asked for the tensor's value. Not blocking."""
+    storage = _adapter.storage_id(tensor)
+    return storage != 0 and bool(_call("BufferDonation", storage))
 
 
 def wait_device_ops(devices: list[Any] | None = None) -> None:

@@ -8,6 +8,7 @@ from types import ModuleType
 
 _MODULES = {
     "torch_xla": "xla_go.compat.torch_xla",
+    "torch_xla._XLAC": "xla_go.compat.xlac",
     "torch_xla.runtime": "xla_go.compat.runtime",
     "torch_xla.core": "xla_go.compat.core",
     "torch_xla.core.xla_model": "xla_go.compat.xla_model",
