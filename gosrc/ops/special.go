@@ -19,18 +19,6 @@ func init() {
 		}
 		return row
 	}
-	// only32 refuses the 16-bit floats, as torch's kernel does.
-	only32 := func(name, kernel string, f func(e elementwise, x hlo.Value) hlo.Value) *Row {
-		row := wide(name, kernel, f)
-		meta := row.Meta
-		row.Meta = func(c *Call) error {
-			if d := c.Dtype(0); d.IsFloat() && d.Size() < 4 {
-				return notImplemented(kernel, d)
-			}
-			return meta(c)
-		}
-		return row
-	}
 	register(
 		wide("erf", "erf_vml_cpu", func(e elementwise, x hlo.Value) hlo.Value { return e.Unary(hlo.Erf, x) }),
 		wide("erfc", "erfc_vml_cpu", elementwise.erfc),
@@ -44,6 +32,7 @@ func init() {
 		wide("special_entr", "entr_cpu", elementwise.entropy),
 		only32("special_erfcx", "erfcx_cpu", elementwise.erfcx),
 		only32("special_log_ndtr", "log_ndtr_cpu", elementwise.logNormalCDF),
+		only32("special_ndtri", "ndtri_cpu", elementwise.normalQuantile),
 		&Row{Name: "polygamma", Out: []string{"polygamma.out"}, Meta: metaPolygamma, Lower: lowerPolygamma},
 		&Row{Name: "special_zeta", Out: []string{"special_zeta.out"}, Meta: metaZeta, Lower: lowerFormula(ofTwo(elementwise.zeta))},
 	)
@@ -89,6 +78,30 @@ func (e elementwise) logNormalCDF(x hlo.Value) hlo.Value {
 	return e.Select(e.less(x, e.number(x, -1)), low, e.log1p(e.scale(e.erfc(z), -0.5)))
 }
 
+// normalQuantile is the inverse of (1 + erf(x / sqrt 2)) / 2: sqrt 2 times erfinv(2 x - 1), and for a
+// small distance p from 0 or 1, where that would lose digits, a series and for f64 one step of
+// Newton's method on log(erfc(y)).
+func (e elementwise) normalQuantile(x hlo.Value) hlo.Value {
+	isUpper := e.greater(x, e.number(x, 0.5))
+	p := e.Select(isUpper, e.sub(e.one(x), x), x)
+	w := e.neg(e.log(e.scale(e.mul(p, e.sub(e.one(x), p)), 4)))
+	least := e.number(w, 1.4*1.4)
+	s := e.sqrt(e.max(w, least))
+	t := e.scale(e.addNumber(e.div(e.number(x, 2), s), -0.75), 28./19)
+	y := e.mul(s, e.chebyshev(t, normalTailSeries))
+	if x.Dtype() == dtype.F64 {
+		scaled := e.erfcx(y)
+		residual := e.sub(e.sub(e.log(scaled), e.mul(y, y)), e.log(e.scale(p, 2)))
+		y = e.add(y, e.mul(residual, e.scale(scaled, math.Sqrt(math.Pi)/2)))
+	}
+	center := e.erfinv(e.sub(e.one(p), e.scale(p, 2)))
+	y = e.scale(e.Select(e.greater(w, least), y, center), math.Sqrt2)
+	y = e.Select(e.isZero(p), e.inf(p), y)
+	y = e.Select(isUpper, y, e.neg(y))
+	outside := e.or(e.isNegative(x), e.greater(x, e.one(x)))
+	return e.Select(outside, e.nan(x), y)
+}
+
 // erfinv is exact enough for f32 from its series; f64 takes one step of Halley's method more.
 func (e elementwise) erfinv(x hlo.Value) hlo.Value {
 	a := e.abs(x)
@@ -120,14 +133,19 @@ func (e elementwise) lgammaAboveOne(z hlo.Value) hlo.Value {
 	}
 	shift := e.less(z, e.number(z, 8))
 	y := e.Select(shift, e.addNumber(z, 5), z)
-	inverse := e.reciprocal(y)
-	square := e.mul(inverse, inverse)
-	stirling := []float64{1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360, 1. / 156, -3617. / 122400}
 	far := e.sub(e.mul(e.addNumber(y, -0.5), e.log(y)), y)
 	far = e.addNumber(far, 0.5*math.Log(2*math.Pi))
-	far = e.add(far, e.mul(inverse, e.polynomial(square, stirling)))
+	far = e.add(far, e.stirlingRest(y))
 	far = e.Select(shift, e.sub(far, e.log(product)), far)
 	return e.Select(e.less(z, e.number(z, 3)), near, far)
+}
+
+// stirlingRest is what Stirling's formula for log(gamma(y)) lacks, for y >= 8.
+func (e elementwise) stirlingRest(y hlo.Value) hlo.Value {
+	inverse := e.reciprocal(y)
+	square := e.mul(inverse, inverse)
+	series := []float64{1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360, 1. / 156, -3617. / 122400}
+	return e.mul(inverse, e.polynomial(square, series))
 }
 
 // sinPi is |sin(pi x)|, exact at integers.
