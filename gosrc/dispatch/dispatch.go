@@ -199,10 +199,11 @@ func runCall(c *C.xla_go_call) (err error) {
 	if call.DefaultDtype = dtype.FromTorch(int32(c.default_dtype)); !call.DefaultDtype.IsFloat() {
 		call.DefaultDtype = dtype.F32
 	}
+	call.InPlace = c.in_place != 0
 	if err := call.Run(row, &space.Core.Graph, space); err != nil {
 		return err
 	}
-	if c.in_place != 0 {
+	if call.InPlace {
 		if err := writeSelf(); err != nil {
 			return err
 		}

@@ -84,6 +84,7 @@ type Call struct {
 	Args []Argument
 	// DefaultDtype is torch.get_default_dtype().
 	DefaultDtype dtype.Dtype
+	InPlace      bool // result 0 goes into argument 0
 	Results      []Result
 
 	row      *Row

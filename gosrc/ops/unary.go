@@ -163,6 +163,9 @@ func metaAbs(c *Call) error {
 	if d == dtype.Bool {
 		return notImplemented("abs_cpu", d)
 	}
+	if c.InPlace && d.IsComplex() {
+		return Errorf("In-place abs is not supported for complex tensors.")
+	}
 	c.Operand(c.Node(0))
 	c.Attr(int64(d.OpMath()))
 	return c.Out(d.Real(), c.Dims(0))

@@ -41,6 +41,7 @@ UNITS = (
     "hooks",
     "transfer",
     "arguments",
+    "strides",
     "call",
     "fallback",
     "natives",

@@ -16,6 +16,7 @@
 #include "generator.h"
 #include "runtime.h"
 #include "storage.h"
+#include "strides.h"
 #include "transfer.h"
 
 namespace xla_go {
@@ -61,12 +62,25 @@ at::Tensor make_tensor(xla_go_output& output) {
 
 void check_written_overlap(const Frame& frame, const c10::IValue* values, size_t count) {
   const at::Tensor& target = values[0].toTensor();
+  if (target.numel() == 0) {
+    return;
+  }
   at::assert_no_internal_overlap(target);
   const xla_go_storage* storage = frame.arguments[0].tensor.storage;
   for (size_t i = 1; i < count; ++i) {
     const xla_go_argument& argument = frame.arguments[i];
     if (argument.tag == XLA_GO_TENSOR && argument.tensor.storage == storage) {
       at::assert_no_partial_overlap(target, values[i].toTensor());
+    }
+  }
+}
+
+// Whether the operator could have read what it had written already, on a device that writes at
+// once.
+void check_out_overlap(const at::Tensor& out, const c10::IValue* values, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (values[i].isTensor() && values[i].toTensor().defined()) {
+      at::assert_no_partial_overlap(out, values[i].toTensor());
     }
   }
 }
@@ -93,7 +107,9 @@ class RowKernel final : public c10::OperatorKernel {
         infos_(describe_arguments(op.schema())),
         argument_count_(infos_.size()),
         return_count_(op.schema().returns().size()),
-        cpu_indices_(accepts_cpu_indices(op.schema().name())) {
+        cpu_indices_(accepts_cpu_indices(op.schema().name())),
+        stride_rule_(stride_rule(op)),
+        pointwise_(op.hasTag(at::Tag::pointwise)) {
     bool has_generator = false;
     for (const ArgumentInfo& info : infos_) {
       has_generator = has_generator || info.generator;
@@ -151,7 +167,7 @@ class RowKernel final : public c10::OperatorKernel {
     note_compiles(table);
     switch (form_) {
       case RowForm::functional:
-        finish(call, *stack);
+        finish(call, values, *stack);
         break;
       case RowForm::in_place:
         // Argument 0 is the result.
@@ -196,9 +212,13 @@ class RowKernel final : public c10::OperatorKernel {
     }
   }
 
-  void finish(xla_go_call& call, torch::jit::Stack& stack) const {
+  at::Tensor result_of(xla_go_output& output, const c10::IValue* values) const {
+    return with_strides(make_tensor(output), stride_rule_, values, argument_count_);
+  }
+
+  void finish(xla_go_call& call, const c10::IValue* values, torch::jit::Stack& stack) const {
     if (C10_LIKELY(return_count_ == 1)) {
-      at::Tensor result = make_tensor(call.outputs[0]);
+      at::Tensor result = result_of(call.outputs[0], values);
       torch::jit::drop(stack, argument_count_);
       stack.emplace_back(std::move(result));
       return;
@@ -206,6 +226,9 @@ class RowKernel final : public c10::OperatorKernel {
     at::Tensor results[XLA_GO_MAX_OUTPUTS];
     for (size_t i = 0; i < return_count_; ++i) {
       results[i] = make_tensor(call.outputs[i]);
+    }
+    for (size_t i = 0; i < return_count_; ++i) {
+      results[i] = with_strides(std::move(results[i]), stride_rule_, values, argument_count_);
     }
     torch::jit::drop(stack, argument_count_);
     for (size_t i = 0; i < return_count_; ++i) {
@@ -224,6 +247,9 @@ class RowKernel final : public c10::OperatorKernel {
       if (!outs[i].is_xla()) {
         throw_mixed_devices(results[i].device(), outs[i].device());
       }
+      if (pointwise_) {
+        check_out_overlap(outs[i], values, argument_count_ - return_count_);
+      }
       write_out(outs[i], results[i]);
     }
     torch::jit::drop(stack, argument_count_);
@@ -238,6 +264,8 @@ class RowKernel final : public c10::OperatorKernel {
   size_t argument_count_;
   size_t return_count_;
   bool cpu_indices_;
+  StrideRule stride_rule_;
+  bool pointwise_;
   bool appends_generator_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -258,6 +259,28 @@ at::Scalar local_scalar_dense_kernel(const Tensor& self) {
   return value;
 }
 
+// torch's own keeps no strides on device xla.
+Tensor to_copy_kernel(const Tensor& self, OptionalDtype dtype, OptionalLayout layout,
+                      OptionalDevice device, std::optional<bool> pin_memory, bool non_blocking,
+                      OptionalMemoryFormat memory_format) {
+  enter();
+  const auto options = c10::TensorOptions()
+                           .dtype(dtype.value_or(self.scalar_type()))
+                           .device(device.value_or(self.device()))
+                           .layout(layout)
+                           .pinned_memory(pin_memory);
+  const auto format = memory_format.value_or(c10::MemoryFormat::Preserve);
+  Tensor copied;
+  if (format != c10::MemoryFormat::Preserve) {
+    copied = at::empty(self.sizes(), options, format);
+  } else if (self.is_non_overlapping_and_dense()) {
+    copied = at::empty_strided(self.sizes(), self.strides(), options);
+  } else {
+    copied = at::empty(self.sizes(), options, self.suggest_memory_format());
+  }
+  return copied.copy_(self, non_blocking);
+}
+
 bool equal_kernel(const Tensor& self, const Tensor& other) {
   enter();
   TORCH_CHECK(self.device() == other.device(),
@@ -300,6 +323,7 @@ void register_natives(torch::Library& library) {
   library.impl("record_stream", &record_stream_kernel);
 
   library.impl("copy_", &copy);
+  library.impl("_to_copy", &to_copy_kernel);
   library.impl("_copy_from", &copy_from_kernel);
   library.impl("_copy_from_and_resize", &copy_from_and_resize_kernel);
   library.impl("_local_scalar_dense", &local_scalar_dense_kernel);

@@ -190,6 +190,7 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
     return self;
   }
   at::assert_no_internal_overlap(self);
+  at::assert_no_partial_overlap(self, source);
   if (source.is_complex() && !self.is_complex()) {
     TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
   }
