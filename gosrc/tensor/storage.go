@@ -171,6 +171,9 @@ func elements(bytes int64, d dtype.Dtype) int64 { return bytes / max(d.Size(), 1
 // dtype.
 func (s *Space) Write(v *ops.View, value *ir.Node) error {
 	storage := v.Storage.(*Storage)
+	if shape.Product(v.Sizes) == 0 {
+		return nil
+	}
 	for i, size := range v.Sizes {
 		if size > 1 && v.Strides[i] == 0 {
 			return ops.Errorf("unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")

@@ -55,9 +55,23 @@ const at::Tensor* tensor_in(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() ? &value.toTensor() : nullptr;
 }
 
+// Whether it has other strides than a new tensor, be it in a dimension of one element: where inputs
+// are broadcast, those count too.
 bool strided(const c10::IValue& value) {
   const at::Tensor* tensor = tensor_in(value);
-  return tensor != nullptr && !tensor->is_contiguous();
+  if (tensor == nullptr) {
+    return false;
+  }
+  const c10::IntArrayRef sizes = tensor->sizes();
+  const c10::IntArrayRef strides = tensor->strides();
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (strides[i] != expected) {
+      return true;
+    }
+    expected *= std::max<int64_t>(sizes[i], 1);
+  }
+  return false;
 }
 
 at::Tensor laid_out(at::Tensor result, c10::IntArrayRef strides) {
