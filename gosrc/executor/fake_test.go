@@ -46,6 +46,29 @@ func interpret(instance client.CompileInstance) (fakeclient.Program, error) {
 	return p, nil
 }
 
+// shapesOnly makes programs that compute nothing: what a step costs without its run.
+func shapesOnly(instance client.CompileInstance) (fakeclient.Program, error) {
+	module := &hloproto.HloModuleProto{}
+	if err := proto.Unmarshal(instance.HLO, module); err != nil {
+		return fakeclient.Program{}, status.Errorf(status.InvalidArgument, "%v", err)
+	}
+	var p fakeclient.Program
+	parameters := module.HostProgramShape.Parameters
+	if instance.ParameterIsTupledArguments {
+		parameters = parameters[0].TupleShapes
+	}
+	for _, s := range parameters {
+		p.Parameters = append(p.Parameters, arrayOf(s))
+	}
+	var results [][]byte
+	for _, s := range module.HostProgramShape.Result.TupleShapes {
+		p.Results = append(p.Results, arrayOf(s))
+		results = append(results, make([]byte, arrayOf(s).ByteSize()))
+	}
+	p.Run = func([][]byte) ([][]byte, error) { return results, nil }
+	return p, nil
+}
+
 func arrayOf(s *hloproto.ShapeProto) shape.Shape {
 	return shape.Make(dtype.Dtype(s.ElementType), s.Dimensions...)
 }
