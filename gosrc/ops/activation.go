@@ -60,7 +60,7 @@ func init() {
 		&Row{Name: "gelu", InPlace: []string{"gelu_"}, Out: []string{"gelu.out"}, Meta: metaGelu, Lower: lowerGelu},
 		&Row{Name: "softshrink", Out: []string{"softshrink.out"}, Meta: metaSoftshrink, Lower: lowerFormula(softshrink)},
 		&Row{Name: "_prelu_kernel", Meta: metaPrelu, Lower: lowerFormula(leakyRelu)},
-		&Row{Name: "log_sigmoid_forward", Meta: metaLogSigmoid, Lower: lowerFormula(ofOne(logSigmoid))},
+		&Row{Name: "log_sigmoid_forward", Out: []string{"log_sigmoid_forward.output"}, Meta: metaLogSigmoid, Lower: lowerFormula(ofOne(logSigmoid))},
 		&Row{Name: "glu", Out: []string{"glu.out"}, Meta: metaGlu, Lower: lowerGlu},
 	)
 }
