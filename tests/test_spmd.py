@@ -354,6 +354,30 @@ def test_switching_over_takes_tensors_along(child: Child) -> None:
     child(code, env={"CPU_NUM_DEVICES": "8"})
 
 
+def test_a_wait_for_the_compiler_can_be_interrupted(child: Child) -> None:
+    code = START + """
+    import os, signal, threading, time
+    y = spmd.mark_sharding(torch.ones(8).to("xla"), mesh, ("data",)).global_tensor
+    for _ in range(2500):
+        y = (y * 1.0001).sin()
+    xla_go.sync()
+    for wait in (xla_go.sync, (y + 1).cpu):  # both need to know how y lies
+        z = y + 1
+        begun = time.monotonic()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            wait()
+        except KeyboardInterrupt:
+            interrupted = time.monotonic() - begun
+        else:
+            raise AssertionError(f"not interrupted in {time.monotonic() - begun:.1f} s")
+    begun = time.monotonic()
+    y.cpu()
+    assert time.monotonic() - begun > 0.2, "the compile was over when the wait ended"
+    """
+    child(code, env={"CPU_NUM_DEVICES": "8"})
+
+
 def test_a_second_process_compiles_nothing(child: Child, tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("programs")
     code = START + """

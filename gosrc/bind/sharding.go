@@ -50,6 +50,26 @@ func IsPartitioned() bool {
 	return space != nil && space.Core.Partitioned()
 }
 
+// ShardingsWaitBegin gives a token to wait until no partitioned program is with the compiler whose results somebody holds: the
+// calls below then need not wait for it. Not blocking.
+func ShardingsWaitBegin() (token int64, err error) {
+	defer guard(&err)
+	w := newWait()
+	space := dispatch.Space()
+	if space == nil {
+		w.finish(nil)
+		return waits.Add(w), nil
+	}
+	go func() {
+		var failure error
+		defer func() { w.finish(failure) }()
+		defer guard(&failure)
+		space.Core.LockResolved()
+		space.Core.Mu.Unlock()
+	}()
+	return waits.Add(w), nil
+}
+
 // MarkSharding lays a tensor (viewRequest as JSON) over the devices by an OpSharding in base64; see tensor.Space for what each
 // of how does: "mark", "value" or "clear", which takes no sharding. BLOCKING where a program is being compiled.
 func MarkSharding(view, sharding, how string) (ok bool, err error) {

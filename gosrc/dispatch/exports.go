@@ -20,6 +20,9 @@ import (
 	"xla_go/gosrc/tensor"
 )
 
+// waitSlice is how long a call waits for the compiler before it lets its caller look for signals.
+const waitSlice = 50 * time.Millisecond
+
 // Each exported function is one entry of xla_go_table; xla_go_dispatch.h says what it does.
 
 //export xlaGoOp
@@ -109,7 +112,7 @@ func deferUpload(v *ops.View, dims []int64, data uintptr, byteStrides []int64) e
 	r := reading{sizes: dims, strides: strides, item: v.Dtype.Size()}
 	r.strided(unsafe.Pointer(unsafe.SliceData(copied)), *(*unsafe.Pointer)(unsafe.Pointer(&data)))
 	core := space.Core
-	core.LockResolved()
+	core.Mu.Lock()
 	defer core.Mu.Unlock()
 	defer core.Graph.EndCall()
 	return space.Write(v, core.DeferredLeaf(copied, v.Dtype, dims))
@@ -233,7 +236,9 @@ func xlaGoSync(device C.int32_t, cause *C.char, token *C.int64_t, e *C.xla_go_er
 	}
 	d.WaitForRoom()
 	*token = 0
-	core.LockResolved()
+	if !core.TryLockResolved(waitSlice) {
+		return -1
+	}
 	defer core.Mu.Unlock()
 	step, err := d.Cut(C.GoString(cause))
 	if err != nil {

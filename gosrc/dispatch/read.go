@@ -96,7 +96,9 @@ func PendingReads() int {
 //export xlaGoReadBegin
 func xlaGoReadBegin(source *C.xla_go_tensor, token *C.int64_t, e *C.xla_go_error) (result C.int32_t) {
 	core := space.Core
-	core.LockResolved()
+	if !core.TryLockResolved(waitSlice) {
+		return -1
+	}
 	defer core.Mu.Unlock()
 	defer recovered(e, &result)
 	defer core.Graph.EndCall()

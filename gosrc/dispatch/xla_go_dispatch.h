@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define XLA_GO_DISPATCH_VERSION 4
+#define XLA_GO_DISPATCH_VERSION 5
 #define XLA_GO_MAX_RANK 25
 #define XLA_GO_MAX_OUTPUTS 16
 #define XLA_GO_MESSAGE_BYTES 8192
@@ -150,9 +150,11 @@ typedef struct xla_go_table {
   int32_t (*copy)(const xla_go_tensor* source, const xla_go_tensor* target, xla_go_error* error);
 
   // Reading, in four steps so that the caller can look for signals between waits:
-  // begin queues what is needed and gives a token; wait returns 0 when the value is there,
-  // -1 when it is not there after timeout_ms, or an error's code; finish copies the tensor's
-  // elements, dense and row-major, to `destination` and releases the token; cancel releases it.
+  // begin queues what is needed and gives a token, or returns -1 where it has waited a while for
+  // the compile of a partitioned program and has to be called again; wait returns 0 when the value
+  // is there, -1 when it is not there after timeout_ms, or an error's code; finish copies the
+  // tensor's elements, dense and row-major, to `destination` and releases the token; cancel
+  // releases it.
   int32_t (*read_begin)(const xla_go_tensor* source, int64_t* token,
                         xla_go_error* error);                                    // BLOCKING (lock)
   int32_t (*read_wait)(int64_t token, int32_t timeout_ms, xla_go_error* error);  // BLOCKING
@@ -162,7 +164,9 @@ typedef struct xla_go_table {
 
   // Cuts the graph of everything live and queues it; gives a token to wait for (read_wait, then
   // read_cancel), or 0 where nothing was pending. `cause` says in a few words what asked for it, for
-  // the analysis of PT_XLA_DEBUG. BLOCKING only while the queue of steps is full.
+  // the analysis of PT_XLA_DEBUG. -1 where it has waited a while for the compile of a partitioned
+  // program and has to be called again. BLOCKING only for that, and while the queue of steps is
+  // full.
   int32_t (*sync)(int32_t device, const char* cause, int64_t* token, xla_go_error* error);
 
   // storage.resize_: keeps the bytes that fit, the new ones are undefined. storage->nbytes is the

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"slices"
+	"time"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
@@ -42,14 +43,30 @@ func (c *Core) Partitioned() bool {
 // LockResolved takes Core.Mu with the shardings of all values known, as a cut needs it: where the program that makes one is
 // still with the compiler, it waits for that without the lock. BLOCKING.
 func (c *Core) LockResolved() {
+	for !c.TryLockResolved(time.Hour) {
+	}
+}
+
+// TryLockResolved is LockResolved that gives up after timeout: false then, and the lock is not held. BLOCKING.
+func (c *Core) TryLockResolved(timeout time.Duration) bool {
+	var expired <-chan time.Time
 	for {
 		c.Mu.Lock()
 		compiled := c.devices[0].label()
 		if compiled == nil {
-			return
+			return true
 		}
 		c.Mu.Unlock()
-		<-compiled
+		if expired == nil {
+			timer := time.NewTimer(timeout)
+			defer timer.Stop()
+			expired = timer.C
+		}
+		select {
+		case <-compiled:
+		case <-expired:
+			return false
+		}
 	}
 }
 

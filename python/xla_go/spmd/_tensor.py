@@ -37,11 +37,13 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def view(tensor: torch.Tensor) -> str:
-    """A tensor as the runtime's functions take it. ValueError for one that is not on device xla, or has a lazy bit."""
+    """A tensor as the runtime's functions take it, once it is known how it lies. ValueError for one that is not on device xla,
+    or has a lazy bit. BLOCKING while a program that makes a tensor is compiled; Ctrl-C breaks it."""
     if tensor.device.type != "xla":
         raise ValueError(f"expected a tensor on device xla, got one on {tensor.device}: move it there first")
     if tensor.is_conj() or tensor.is_neg():
         raise ValueError("expected a tensor without a lazy conjugate or negative: call resolve_conj() and resolve_neg()")
+    _runtime.wait("ShardingsWaitBegin")
     return json.dumps(
         {
             "storage": storage_of(tensor), "element": element_of(tensor), "sizes": list(tensor.shape),

@@ -151,11 +151,17 @@ PyObject* sync(PyObject*, PyObject* args) {
     int64_t token = 0;
     xla_go_error error = {};
     int32_t code = 0;
+    bool interrupted = false;
     {
       GilRelease released;
-      code = table.sync(index, cause, &token, &error);
+      while (!interrupted && (code = table.sync(index, cause, &token, &error)) == -1) {
+        interrupted = !run_signal_handlers();
+      }
     }
     note_compiles(table);
+    if (interrupted) {
+      throw_interrupt();
+    }
     if (code != 0) {
       throw_error(error);
     }

@@ -34,6 +34,20 @@ Wait wait_for(const xla_go_table& table, int64_t token, xla_go_error& error) {
   }
 }
 
+// Begins a read. Holds no GIL; looks for signals while a compile has to be waited for.
+Wait begin_read(const xla_go_table& table, const xla_go_tensor& source, int64_t& token,
+                xla_go_error& error) {
+  for (;;) {
+    const int32_t code = table.read_begin(&source, &token, &error);
+    if (code != -1) {
+      return code == 0 ? Wait::ready : Wait::failed;
+    }
+    if (!run_signal_handlers()) {
+      return Wait::interrupted;
+    }
+  }
+}
+
 void broadcast_check(const at::Tensor& self, const at::Tensor& source) {
   if (self.sizes() == source.sizes()) {
     return;
@@ -74,7 +88,8 @@ void read_elements(const at::Tensor& source, void* destination) {
   {
     GilRelease released;
     int64_t token = 0;
-    if (table.read_begin(&record, &token, &error) == 0) {
+    result = begin_read(table, record, token, error);
+    if (result == Wait::ready) {
       result = wait_for(table, token, error);
       if (result != Wait::ready) {
         table.read_cancel(token);
