@@ -12,6 +12,7 @@ import (
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/metrics"
+	"xla_go/gosrc/stablehlo"
 	"xla_go/gosrc/status"
 )
 
@@ -142,6 +143,13 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 			return found, module.ScalarWords * 4, true, nil
 		}
 	}
+	if c.options.CompileStableHLO {
+		text, err := stablehlo.Text(module.HLO)
+		if err != nil {
+			return nil, 0, false, program.BlameAll(status.Annotate(err, "compile"))
+		}
+		instance.HLO, instance.MLIR, instance.ParameterIsTupledArguments = nil, []byte(text), false // tuples are arguments one by one
+	}
 	compiled, err := c.client.Compile([]client.CompileInstance{instance})
 	if err != nil {
 		return nil, 0, false, module.Blame(program, status.Annotate(err, "compile"))
@@ -167,7 +175,7 @@ func (c *Core) persistentKey(kept *persistence, program *ir.Program, instance cl
 		}
 		instance.HLO = bare.HLO
 	}
-	return kept.key(&instance), nil
+	return kept.key(&instance, c.options.CompileStableHLO), nil
 }
 
 // CachedPrograms gives the number of programs in the cache.

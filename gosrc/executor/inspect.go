@@ -3,6 +3,7 @@ package executor
 import (
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
+	"xla_go/gosrc/stablehlo"
 	"xla_go/gosrc/status"
 )
 
@@ -22,8 +23,9 @@ func (c *Core) Key(values []*ir.Node) ([]byte, []ir.Stack) {
 	return ir.AppendKey(nil, order, ir.Signature{Outputs: values}), ir.Stacks(order, nil)
 }
 
-// Describe writes the program of a key as "ir" (a node a line), "hlo" (the text of the module that is
-// compiled) or "dot" (Graphviz's language), with the lines that made its nodes where stacks has them. Without Core.Mu.
+// Describe writes the program of a key as "ir" (a node a line), "hlo" (the text of the module that is compiled),
+// "stablehlo" (MLIR that is the same program) or "dot" (Graphviz's language), with the lines that made its nodes where
+// stacks has them. Unimplemented where StableHLO has no operation for an instruction. Without Core.Mu.
 func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, error) {
 	program, err := ir.DecodeKey(key)
 	if err != nil {
@@ -35,12 +37,15 @@ func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, e
 		return program.Text(), nil
 	case "dot":
 		return program.DOT(), nil
-	case "hlo":
+	case "hlo", "stablehlo":
 		module, err := program.Lower("step", c.options.TupleThreshold)
 		if err != nil {
 			return "", err
 		}
+		if format == "stablehlo" {
+			return stablehlo.Text(module.HLO)
+		}
 		return hlo.Dump(module.HLO)
 	}
-	return "", status.Errorf(status.InvalidArgument, "Describe(): expected the format ir, hlo or dot, got %q", format)
+	return "", status.Errorf(status.InvalidArgument, "Describe(): expected the format ir, hlo, stablehlo or dot, got %q", format)
 }

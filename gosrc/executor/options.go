@@ -27,7 +27,9 @@ type Options struct {
 	// DumpDirectory receives each compiled program as text, before and after XLA's passes, with
 	// counts of its opcodes; "" writes nothing (XLA_GO_DUMP_DIRECTORY).
 	DumpDirectory string
-	// SaveGraphs is a file that every step's program is appended to, "" for none; SaveGraphsAs says how: ir, hlo or dot
+	// CompileStableHLO hands programs to the plugin as StableHLO text instead of HLO (XLA_STABLEHLO_COMPILE).
+	CompileStableHLO bool
+	// SaveGraphs is a file that every step's program is appended to, "" for none; SaveGraphsAs says how: ir, hlo, stablehlo or dot
 	// (XLA_SAVE_TENSORS_FILE; XLA_SAVE_TENSORS_FMT, where "text" is ir).
 	SaveGraphs, SaveGraphsAs string
 	// ShowCompiles writes a line to standard error for each compile: where it came from and why
@@ -59,6 +61,7 @@ func OptionsFromEnvironment() Options {
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
 	o.Partition = env.Bool("XLA_USE_SPMD", o.Partition)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
+	o.CompileStableHLO = env.Bool("XLA_STABLEHLO_COMPILE", false)
 	o.SaveGraphs = env.String("XLA_SAVE_TENSORS_FILE", "")
 	if o.SaveGraphsAs = env.String("XLA_SAVE_TENSORS_FMT", "text"); o.SaveGraphsAs == "text" {
 		o.SaveGraphsAs = "ir"

@@ -9,6 +9,7 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/pjrtclient"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/stablehlo"
 )
 
 // testClient opens the plugin named by XLA_GO_TEST_PLUGIN, once.
@@ -22,17 +23,34 @@ var testClient = sync.OnceValues(func() (client.Client, error) {
 	}})
 })
 
-// execute compiles a module, runs it once and gives the bytes of its outputs.
+// execute compiles a module, runs it once and gives the bytes of its outputs. The module's StableHLO text has to give the
+// same ones, so that every program of these tests is a test of that as well.
 func execute(t *testing.T, module []byte, inputs []array) [][]byte {
+	t.Helper()
+	out := executeInstance(t, client.CompileInstance{HLO: module}, inputs)
+	text, err := stablehlo.Text(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, bytes := range executeInstance(t, client.CompileInstance{MLIR: []byte(text)}, inputs) {
+		if string(bytes) != string(out[i]) {
+			t.Errorf("output %d of the StableHLO text differs from that of the module: %x, want %x\n%s", i, bytes, out[i], text)
+		}
+	}
+	return out
+}
+
+func executeInstance(t *testing.T, instance client.CompileInstance, inputs []array) [][]byte {
 	t.Helper()
 	c, err := testClient()
 	if err != nil {
 		t.Fatal(err)
 	}
 	device := c.GetDefaultDevice()
-	programs, err := c.Compile([]client.CompileInstance{{HLO: module, Name: t.Name(), CompilationDevice: device, Devices: []string{device}}})
+	instance.Name, instance.CompilationDevice, instance.Devices = t.Name(), device, []string{device}
+	programs, err := c.Compile([]client.CompileInstance{instance})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, instance.MLIR)
 	}
 	program := programs[0]
 	defer program.Close()

@@ -292,6 +292,15 @@ func (p *printer) called(i *pb.HloInstructionProto) {
 	}
 }
 
+// ShardingText gives a sharding as HLO text has it, in its braces.
+func ShardingText(s *pb.OpSharding) string {
+	var p printer
+	p.write("{")
+	p.sharding(s)
+	p.write("}")
+	return p.String()
+}
+
 func (p *printer) sharding(s *pb.OpSharding) {
 	switch s.Type {
 	case pb.OpSharding_TUPLE:

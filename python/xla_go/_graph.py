@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xla_go import _adapter, _runtime
+from xla_go import _adapter, _runtime, errors
 
 if TYPE_CHECKING:
     import torch
@@ -19,8 +19,19 @@ class Graph:
     ir: a node a line. hlo: the text of the module that XLA would compile. dot: Graphviz's language.
     """
 
-    def __init__(self, ir: str, hlo: str, dot: str) -> None:
-        self.ir, self.hlo, self.dot = ir, hlo, dot
+    def __init__(self, ir: str, hlo: str, dot: str, stablehlo: str | Exception) -> None:
+        self.ir, self.hlo, self.dot, self._stablehlo = ir, hlo, dot, stablehlo
+
+    @property
+    def stablehlo(self) -> str:
+        """The program as StableHLO (MLIR's generic form), which `xla_go.client.compile` and other StableHLO tools take.
+
+        Its arguments are those of hlo, one by one where that takes a tuple. Raises UnimplementedError, with the opcode's
+        name, where StableHLO has no operation for an instruction.
+        """
+        if isinstance(self._stablehlo, Exception):
+            raise self._stablehlo
+        return self._stablehlo
 
     def svg(self) -> str:
         """The picture, laid out by Graphviz's program `dot`. Raises RuntimeError where that is not installed."""
@@ -30,8 +41,15 @@ class Graph:
         return subprocess.run([program, "-Tsvg"], input=self.dot, capture_output=True, text=True, check=True).stdout
 
     def save(self, path: str) -> None:
-        """Writes it by the name's ending: .ir or .txt, .hlo, .dot, .svg."""
-        writers = {".ir": lambda: self.ir, ".txt": lambda: self.ir, ".hlo": lambda: self.hlo, ".dot": lambda: self.dot, ".svg": self.svg}
+        """Writes it by the name's ending: .ir or .txt, .hlo, .mlir, .dot, .svg."""
+        writers = {
+            ".ir": lambda: self.ir,
+            ".txt": lambda: self.ir,
+            ".hlo": lambda: self.hlo,
+            ".mlir": lambda: self.stablehlo,
+            ".dot": lambda: self.dot,
+            ".svg": self.svg,
+        }
         ending = Path(path).suffix
         if ending not in writers:
             raise ValueError(f"save(): expected a name that ends in one of {', '.join(writers)}, got {path!r}")
@@ -58,4 +76,9 @@ def graph(*tensors: torch.Tensor, device: int = 0) -> Graph:
         device = tensor.device.index or 0
         ids.append(adapter.storage_id(tensor.untyped_storage()._cdata))
     storages = ",".join(map(str, ids))
-    return Graph(*(_runtime.call("GraphText", device, storages, form) for form in ("ir", "hlo", "dot")))
+    ir, hlo, dot = (_runtime.call("GraphText", device, storages, form) for form in ("ir", "hlo", "dot"))
+    try:
+        stablehlo: str | Exception = _runtime.call("GraphText", device, storages, "stablehlo")
+    except errors.UnimplementedError as error:  # for whoever asks for it
+        stablehlo = error
+    return Graph(ir, hlo, dot, stablehlo)
