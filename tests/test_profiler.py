@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import xla_go
+from support import Child
 
 
 def test_a_step_in_a_trace(tmp_path: Path) -> None:
@@ -58,3 +60,37 @@ def test_one_trace_at_a_time(tmp_path: Path) -> None:
     with xla_go.profiler.trace(tmp_path / "d"):
         pass
     assert json.loads((tmp_path / "d").read_text())["traceEvents"]
+
+
+PROFILED = """
+    import json, os, sys, time, warnings
+    import xla_go
+    client = xla_go.client.default_device()
+    begin = time.time_ns()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with xla_go.profiler.trace("trace.json"):
+            time.sleep(0.01)
+    events = json.load(open("trace.json"))["traceEvents"]
+    (plane,) = [e for e in events if e["ph"] == "M" and e["args"]["name"] == "/device:TEST:0"] or [None]
+    mine = [e for e in events if plane and e["pid"] == plane["pid"] and e["ph"] == "X"]
+    kept = os.path.exists("trace.json.xplane.pb") and b"profiled" in open("trace.json.xplane.pb", "rb").read()
+    print([e["name"] for e in mine], kept, [str(w.message) for w in caught])
+    assert all(begin / 1e3 <= e["ts"] and e["dur"] >= 1e4 for e in mine)
+"""
+
+
+@pytest.fixture(scope="session")
+def test_plugin(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("plugin") / "plugin.so"
+    sources = sorted((root / "pjrt" / "testplugin" / "source").glob("*.c"))
+    command = ["cc", "-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{root / 'pjrt'}", *map(str, sources), "-o", str(library), "-lpthread", "-lm"]
+    subprocess.run(command, check=True)
+    return library
+
+
+def test_the_plugins_own_events(child: Child, test_plugin: Path) -> None:
+    environment = {"XLA_GO_PLUGIN_PATH": str(test_plugin)}
+    assert child(PROFILED, env=environment).stdout == "['profiled'] True []\n"
+    failing = child(PROFILED, env=environment | {"TESTPLUGIN_OPTIONS": "fail:profiler.stop=10"}).stdout
+    assert failing.startswith("[] False [") and "the test asked the profiler for a failure" in failing

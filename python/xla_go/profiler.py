@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,10 +22,17 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     ExecuteTime (from the call to the end of the run), TransferToDeviceTime, ReadTime (the wait for a value and its
     copy) and so on. Spans of one name that overlap lie on rows of their own. The end of the block waits for queued
     steps, so that they are in the trace. Raises FailedPreconditionError where another trace is going on.
+
+    Where the plugin has a profiler (`python -m xla_go doctor` lists Profiler among its extensions), and the runtime has
+    started before the block, the plugin's own events are in the trace too, each of its planes (a device, the host's
+    threads) as a process; and all that the plugin recorded lies as it is (a serialized XSpace, which XProf and
+    TensorBoard read) in a file beside the trace, named `path` and ".xplane.pb". A profiler that fails is warned of, and the
+    trace is written without its events.
     """
     if not _runtime.call("StartTrace"):
         raise errors.FailedPreconditionError("trace(): expected no trace to be going on, there is one")
     finished = False
+    plugin = _start_plugin_profile()
     try:
         yield
         _runtime.wait("QueueWaitBegin")
@@ -33,9 +41,50 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
         finished = True
     finally:
         recorded = json.loads(_runtime.call("StopTrace"))
+        of_plugin = _stop_plugin_profile(path) if plugin else []
         if finished or recorded["spans"]:
+            events = _events(recorded["spans"]) + of_plugin
             with open(path, "w") as file:
-                json.dump({"traceEvents": _events(recorded["spans"]), "displayTimeUnit": "ms", "lost": recorded["lost"]}, file)
+                json.dump({"traceEvents": events, "displayTimeUnit": "ms", "lost": recorded["lost"]}, file)
+
+
+def _start_plugin_profile() -> bool:
+    if not _runtime.started():
+        return False
+    try:
+        return bool(_runtime.call("StartPluginProfile"))
+    except errors.XlaError as error:
+        warnings.warn(f"trace(): the plugin's profiler does not start, its events will be missing: {error}", stacklevel=4)
+        return False
+
+
+def _stop_plugin_profile(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Ends the plugin's recording, keeps it in a file beside the trace and gives its events as Chrome's."""
+    try:
+        handle = _runtime.call("StopPluginProfile")
+        try:
+            found = json.loads(_runtime.call("PluginEvents", handle))
+        finally:
+            raw = _runtime.take_bytes(handle)
+    except errors.XlaError as error:
+        warnings.warn(f"trace(): the plugin's profiler failed, its events are missing: {error}", stacklevel=4)
+        return []
+    with open(os.fspath(path) + ".xplane.pb", "wb") as file:
+        file.write(raw)
+    events: list[dict[str, Any]] = []
+    processes: dict[str, int] = {}
+    lines: set[tuple[int, int]] = set()
+    for one in found:
+        plane = one["plane"]
+        if plane not in processes:
+            processes[plane] = os.getpid() + 1_000_000 * (len(processes) + 1)  # of nobody else
+            events.append({"ph": "M", "name": "process_name", "pid": processes[plane], "args": {"name": plane}})
+        process, line = processes[plane], one["line_id"]
+        if (process, line) not in lines:
+            lines.add((process, line))
+            events.append({"ph": "M", "name": "thread_name", "pid": process, "tid": line, "args": {"name": one["line"]}})
+        events.append({"ph": "X", "name": one["name"], "pid": process, "tid": line, "ts": one["start_ns"] / 1e3, "dur": one["duration_ps"] / 1e6})
+    return events
 
 
 def _events(spans: list[list[Any]]) -> list[dict[str, Any]]:
