@@ -65,7 +65,9 @@ def test_one_trace_at_a_time(tmp_path: Path) -> None:
 PROFILED = """
     import json, os, sys, time, warnings
     import xla_go
-    client = xla_go.client.default_device()
+    xla_go.client.default_device()  # the runtime has started before the block
+    if os.path.exists("trace.json.xplane.pb"):
+        os.remove("trace.json.xplane.pb")
     begin = time.time_ns()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
