@@ -389,8 +389,12 @@ func lowerPermutation(l *ir.Lowering) hlo.Value {
 }
 
 func metaDropoutBackward(c *Call) error {
-	c.Operand(c.Node(0), c.Node(1), c.FloatNode(c.Float(2, 1), c.Dtype(0)))
-	return c.Out(c.Dtype(0), c.Dims(0))
+	d, err := c.FloatResultType(0)
+	if err != nil {
+		return err
+	}
+	c.Operand(c.Node(0), c.Node(1), c.FloatNode(c.Float(2, 1), d))
+	return c.Out(d, c.Dims(0))
 }
 
 func lowerDropoutBackward(l *ir.Lowering) hlo.Value {

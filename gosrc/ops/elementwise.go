@@ -76,7 +76,7 @@ func (e elementwise) neg(x hlo.Value) hlo.Value   { return e.Unary(hlo.Negate, x
 func (e elementwise) abs(x hlo.Value) hlo.Value   { return e.Unary(hlo.Abs, x) }
 func (e elementwise) exp(x hlo.Value) hlo.Value   { return e.Unary(hlo.Exp, x) }
 func (e elementwise) expm1(x hlo.Value) hlo.Value { return e.Unary(hlo.ExpM1, x) }
-func (e elementwise) log(x hlo.Value) hlo.Value   { return e.Unary(hlo.Log, x) }
+func (e elementwise) log(x hlo.Value) hlo.Value   { return logarithm(e.Builder, x) }
 func (e elementwise) log1p(x hlo.Value) hlo.Value { return e.Unary(hlo.Log1p, x) }
 func (e elementwise) sqrt(x hlo.Value) hlo.Value  { return e.Unary(hlo.Sqrt, x) }
 func (e elementwise) tanh(x hlo.Value) hlo.Value  { return e.Unary(hlo.Tanh, x) }
@@ -262,4 +262,20 @@ func shapesOf(values []hlo.Value) []shape.Shape {
 		shapes[i] = v.Shape()
 	}
 	return shapes
+}
+
+// logarithm is the natural one. That of a complex number is made of its parts: XLA takes the logarithm of an
+// exponential or a power apart, which leaves the principal branch.
+func logarithm(b *hlo.Builder, x hlo.Value) hlo.Value {
+	if !x.Dtype().IsComplex() {
+		return b.Unary(hlo.Log, x)
+	}
+	e := elementwise{b}
+	re, im := e.real(x), e.imag(x)
+	long, short := e.max(e.abs(re), e.abs(im)), e.min(e.abs(re), e.abs(im))
+	// Where the absolute value is near 1, its rounding would be all that the logarithm shows.
+	excess := e.add(e.mul(e.addNumber(long, -1), e.addNumber(long, 1)), e.mul(short, short))
+	near := e.and(e.atLeast(excess, e.number(excess, -0.5)), e.atMost(excess, e.number(excess, 1)))
+	size := e.Select(near, e.scale(e.log1p(excess), 0.5), e.Unary(hlo.Log, e.abs(x)))
+	return e.complex(size, e.Binary(hlo.Atan2, im, re))
 }

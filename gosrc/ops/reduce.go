@@ -274,5 +274,5 @@ func lowerLogsumexp(l *ir.Lowering) hlo.Value {
 	}
 	shifted := b.Binary(hlo.Subtract, x, spread(b, largest, mask, x.Dims()))
 	sum := sumOver(b, b.Unary(hlo.Exp, shifted), mask)
-	return b.Reshape(as(b, b.Binary(hlo.Add, b.Unary(hlo.Log, sum), largest), l.Dtype), l.Dims)
+	return b.Reshape(as(b, b.Binary(hlo.Add, logarithm(b, sum), largest), l.Dtype), l.Dims)
 }

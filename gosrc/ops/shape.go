@@ -18,6 +18,7 @@ func init() {
 		&Row{Name: "stack", Out: []string{"stack.out"}, Meta: metaStack, Lower: lowerStack},
 		&Row{Name: "constant_pad_nd", Meta: metaPad, Lower: lowerPad, Variables: variableFrom(0)},
 		&Row{Name: "flip", Meta: metaFlip, Lower: lowerFlip},
+		&Row{Name: "narrow_copy", Out: []string{"narrow_copy.out"}, Meta: metaNarrowCopy, Lower: lowerNarrowCopy},
 		&Row{Name: "roll", Meta: metaRoll, Lower: lowerRoll, Variables: variableShifts},
 		&Row{Name: "repeat", Meta: metaRepeat, Lower: lowerRepeat},
 		&Row{Name: "tril", InPlace: []string{"tril_"}, Out: []string{"tril.out"}, Meta: metaTriangle, Lower: lowerTriangle("GE"), Variables: variableIntegers(0)},
@@ -514,4 +515,37 @@ func metaPixelUnshuffle(c *Call) error {
 	split := []int64{batch, channels, height / r, r, width / r, r}
 	dims := slices.Concat(sizes[:n-3], []int64{channels * r * r, height / r, width / r})
 	return c.shuffle(split, []int64{0, 1, 3, 5, 2, 4}, dims)
+}
+
+// metaNarrowCopy: self, dim, start, length. The start is a parameter.
+func metaNarrowCopy(c *Call) error {
+	if c.Rank(0) == 0 {
+		return Errorf("narrow() cannot be applied to a 0-dim tensor.")
+	}
+	dim, err := c.Dim(c.Int(1, 0), c.Rank(0))
+	if err != nil {
+		return err
+	}
+	size, start, length := c.Dims(0)[dim], c.Int(2, 0), c.Int(3, 0)
+	if start < -size || start > size {
+		return status.Torchf(status.IndexError, "start out of range (expected to be in range of [%d, %d], but got %d)", -size, size, start)
+	}
+	if start < 0 {
+		start += size
+	}
+	if length < 0 || start+length > size {
+		return Errorf("start (%d) + length (%d) exceeds dimension size (%d).", start, length, size)
+	}
+	c.Operand(c.Node(0), c.IntNode(start))
+	c.Attr(int64(dim))
+	return c.Out(c.Dtype(0), replaceDim(c.Dims(0), dim, length))
+}
+
+func lowerNarrowCopy(l *ir.Lowering) hlo.Value {
+	starts := make([]hlo.Value, len(l.Dims))
+	for i := range starts {
+		starts[i] = l.B.ScalarInt(dtype.S64, 0)
+	}
+	starts[l.Int()] = l.In(1)
+	return l.B.DynamicSlice(l.In(0), starts, l.Dims)
 }

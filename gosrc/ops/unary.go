@@ -90,7 +90,7 @@ func init() {
 		{name: "exp", float: true, allowed: inexact, f: opcode(hlo.Exp)},
 		{name: "exp2", float: true, allowed: inexact, f: ofOne(elementwise.exp2)},
 		{name: "expm1", float: true, allowed: inexact, f: opcode(hlo.ExpM1)},
-		{name: "log", float: true, allowed: inexact, f: opcode(hlo.Log)},
+		{name: "log", float: true, allowed: inexact, f: ofOne(elementwise.log)},
 		{name: "log1p", float: true, allowed: inexact, f: opcode(hlo.Log1p)},
 		{name: "log2", float: true, allowed: inexact, f: ofOne(elementwise.log2)},
 		{name: "log10", float: true, allowed: inexact, f: ofOne(func(e elementwise, x hlo.Value) hlo.Value { return e.div(e.log(x), e.number(x, math.Ln10)) })},

@@ -92,22 +92,23 @@ def moved(op: Any, sample: Any, mover: Mover) -> tuple[Any, tuple[Any, ...], dic
 
 
 # Operators that may order equal elements as they like, with the place of their dimension among the arguments.
-UNSTABLE = {"argsort": 0, "sort": 0, "topk": 1}
+UNSTABLE = {"argsort": 0, "kthvalue": 1, "sort": 0, "topk": 1}
 
 
-def pointed_to(source: torch.Tensor, results: Any, dim: int) -> Any:
-    """Results of an unstable operator with the elements that its indices point to in place of the indices."""
+def resolved(op: Any, source: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], results: Any) -> Any:
+    """Results with the elements that the indices of an unstable operator point to in place of the indices."""
+    if op.name not in UNSTABLE or keywords.get("stable"):
+        return results
+    dim = (*arguments[UNSTABLE[op.name] :], keywords.get("dim", -1))[0]
     values, indices = (None, results) if isinstance(results, torch.Tensor) else results
-    elements = source if source.dim() == 0 else source.gather(dim, indices)
-    return elements if values is None else (values, elements)
+    if source.dim() > 0:
+        source = source.gather(dim, indices.unsqueeze(dim) if indices.dim() < source.dim() else indices)
+    return source if values is None else (values, source)
 
 
 def forward(op: Any, sample: Any, mover: Mover) -> Any:
     argument, arguments, keywords = moved(op, sample, mover)
-    results = op.op(argument, *arguments, **keywords)
-    if op.name in UNSTABLE and not keywords.get("stable"):
-        return pointed_to(argument, results, (*arguments[UNSTABLE[op.name] :], keywords.get("dim", -1))[0])
-    return results
+    return resolved(op, argument, arguments, keywords, op.op(argument, *arguments, **keywords))
 
 
 def cotangents(results: list[torch.Tensor], device: str) -> list[torch.Tensor]:
@@ -165,10 +166,11 @@ def out_variant(number: int) -> Callable[[Any, Any, Mover], Any]:
             torch.set_rng_state(state)
             argument, arguments, keywords = moved(op, sample, mover)
             op.op(argument, *arguments, **keywords, out=given)
+            result = resolved(op, argument, arguments, keywords, given)
             if mover.device == "cpu" and op.name not in UNDEFINED:
                 # Some kernels of the CPU mind only the sizes of a target: such a sample is left out.
                 Comparer({}, lambda: None, True)(targets, flat)
-        return targets
+        return result
 
     return out
 

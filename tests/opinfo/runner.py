@@ -17,7 +17,7 @@ from pathlib import Path
 from opinfo.entry import DTYPES, Outcome
 
 # A unit that takes longer hangs; and a worker that takes longer to start, which is mostly torch's import.
-LIMIT = 300.0
+LIMIT = 900.0
 START_LIMIT = 300.0
 
 # The database is cut into as many chunks. The first SAMPLE of them are the fixed sample that `make test` runs.
