@@ -242,9 +242,13 @@ func (c *Client) OnReadyCallback(d client.Data, fn func(err error)) error {
 	if err != nil {
 		return status.Annotate(err, "OnReadyCallback()")
 	}
+	// Its hold on the memory is work that WaitDeviceOps waits for; what fn does is not.
+	device := d.Device()
+	c.work(device, 1)
 	go func() {
 		_, err := m.wait()
 		m.Release()
+		c.work(device, -1)
 		fn(err)
 	}()
 	return nil
