@@ -109,3 +109,16 @@ def test_a_copy_within_one_storage_that_overlaps_raises_as_on_the_cpu() -> None:
             torch.add(x[:-1], 1, out=x[1:])
         x.copy_(x.view(12))
         assert x.tolist() == list(range(12))
+
+
+def test_one_value_may_be_written_to_an_expanded_tensor() -> None:
+    for device in "cpu", "xla":
+        x = torch.arange(3.0, device=device)
+        wide = x.expand(4, 3)
+        assert wide.fill_(2) is wide and x.tolist() == [2.0] * 3 and wide.shape == (4, 3)
+        wide[:, 1].zero_()
+        assert x.tolist() == [2.0, 0.0, 2.0]
+        x.as_strided((2, 2), (1, 1)).fill_(5)
+        assert x.tolist() == [5.0] * 3
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            wide.add_(1)

@@ -75,6 +75,22 @@ void check_written_overlap(const Frame& frame, const c10::IValue* values, size_t
   }
 }
 
+// Whether an operator writes one value everywhere, which torch lets it do where elements overlap.
+bool writes_one_value(const std::string& name) {
+  return name == "aten::fill_" || name == "aten::zero_";
+}
+
+// An expanded tensor without its repetitions.
+at::Tensor without_repetitions(const at::Tensor& expanded) {
+  at::Tensor whole = expanded;
+  for (int64_t i = 0; i < expanded.dim(); ++i) {
+    if (expanded.stride(i) == 0 && expanded.size(i) > 1) {
+      whole = whole.narrow(i, 0, 1);
+    }
+  }
+  return whole;
+}
+
 // Whether the operator could have read what it had written already, on a device that writes at
 // once.
 void check_out_overlap(const at::Tensor& out, const c10::IValue* values, size_t count) {
@@ -109,7 +125,8 @@ class RowKernel final : public c10::OperatorKernel {
         return_count_(op.schema().returns().size()),
         cpu_indices_(accepts_cpu_indices(op.schema().name())),
         stride_rule_(stride_rule(op)),
-        pointwise_(op.hasTag(at::Tag::pointwise)) {
+        pointwise_(op.hasTag(at::Tag::pointwise)),
+        writes_one_value_(form == RowForm::in_place && writes_one_value(op.schema().name())) {
     bool has_generator = false;
     for (const ArgumentInfo& info : infos_) {
       has_generator = has_generator || info.generator;
@@ -142,6 +159,11 @@ class RowKernel final : public c10::OperatorKernel {
     calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     Frame& frame = thread_frame();
     c10::IValue* values = stack->data() + (stack->size() - argument_count_);
+    c10::IValue self;
+    if (writes_one_value_) {
+      self = values[0];
+      values[0] = without_repetitions(self.toTensor());
+    }
     const int device =
         flatten_arguments(frame, values, infos_.data(), argument_count_, cpu_indices_);
 
@@ -171,6 +193,9 @@ class RowKernel final : public c10::OperatorKernel {
         break;
       case RowForm::in_place:
         // Argument 0 is the result.
+        if (writes_one_value_) {
+          values[0] = std::move(self);
+        }
         torch::jit::drop(*stack, argument_count_ - return_count_);
         break;
       case RowForm::out:
@@ -194,7 +219,9 @@ class RowKernel final : public c10::OperatorKernel {
       throw_mixed_devices(c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(0)),
                           values[0].toTensor().device());
     }
-    check_written_overlap(frame, values, argument_count_);
+    if (!writes_one_value_) {
+      check_written_overlap(frame, values, argument_count_);
+    }
     frame.call.output_count = 0;
     frame.call.in_place = 1;
   }
@@ -266,6 +293,7 @@ class RowKernel final : public c10::OperatorKernel {
   bool cpu_indices_;
   StrideRule stride_rule_;
   bool pointwise_;
+  bool writes_one_value_;
   bool appends_generator_ = false;
 };
 
