@@ -117,7 +117,7 @@ CASES: dict[str, Case] = {
     "cdist": lambda d, k: torch.cdist(matrix(d), matrix(d) + 1, p=k + 1.0),
     "gradient of cdist": lambda d, k: gradient(matrix(d), lambda x: torch.cdist(x, torch.ones(3, 6).to(d), p=k + 1.0)),
     "round": lambda d, k: torch.round(matrix(d) / 7, decimals=k),
-    "power": lambda d, k: (matrix(d) + 1) ** (2, 3, -1, 0.5, -0.5, -2)[k],
+    "power": lambda d, k: (matrix(d) + 1) ** (2, 3, -1, -2, 2, 3)[k],
 }
 
 

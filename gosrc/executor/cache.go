@@ -2,7 +2,9 @@ package executor
 
 import (
 	"bytes"
+	"cmp"
 	"hash/maphash"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +21,7 @@ import (
 var (
 	countUncached = metrics.Counter("UncachedCompile")
 	countCached   = metrics.Counter("CachedCompile")
+	countEvicted  = metrics.Counter("EvictedProgram")
 	graphSize     = metrics.Value("TensorsGraphSize")
 	aliasCount    = metrics.Value("InputOutputAliasCount")
 	loweringTime  = metrics.Time("LoweringTime")
@@ -32,6 +35,8 @@ type executable struct {
 	donors      []ir.Donation // sorted by parameter
 	eager       bool          // of one operator, in eager mode
 	partitioned bool          // over all devices
+	used        uint64        // the cache's count when it was last asked for; under Core.Mu
+	family      *family       // whose varied program it is; nil for most
 
 	done        chan struct{}
 	computation client.Computation
@@ -43,6 +48,8 @@ type executable struct {
 // programCache finds executables by their canonical key. The hash only finds the bucket: the key
 // is compared in full. Used under Core.Mu.
 type programCache struct {
+	limit    int // of programs, 0 for none
+	asked    uint64
 	once     sync.Once
 	seed     maphash.Seed
 	buckets  map[uint64][]*executable
@@ -66,17 +73,55 @@ func (p *programCache) find(key []byte, allowed []ir.Donation) (best *executable
 			best, bestWithheld, bestDonors = e, withheld, len(e.donors)
 		}
 	}
+	if best != nil {
+		p.use(best)
+	}
 	return best, variants
 }
 
+// use notes that a program is wanted.
+func (p *programCache) use(e *executable) {
+	p.asked++
+	e.used = p.asked
+}
+
 func (p *programCache) add(e *executable) {
+	if p.limit > 0 && p.size() >= p.limit {
+		p.evict(p.limit/8 + 1)
+	}
 	h := maphash.Bytes(p.seed, e.key)
 	p.buckets[h] = append(p.buckets[h], e)
+	p.use(e)
 }
 
 func (p *programCache) remove(e *executable) {
 	h := maphash.Bytes(p.seed, e.key)
 	p.buckets[h] = slices.DeleteFunc(p.buckets[h], func(o *executable) bool { return o == e })
+	if e.family != nil && e.family.executable == e {
+		e.family.executable = nil
+	}
+}
+
+// evict removes those programs that nobody has asked for the longest: each that is loaded takes address ranges of
+// the process, of which the system allows a number, and XLA ends the process where there are no more. Steps that are
+// queued still run theirs, which is closed once no step has it.
+func (p *programCache) evict(count int) {
+	done := make([]*executable, 0, p.size())
+	for _, bucket := range p.buckets {
+		for _, e := range bucket {
+			if e.isDone() {
+				done = append(done, e)
+			}
+		}
+	}
+	slices.SortFunc(done, func(a, b *executable) int { return cmp.Compare(a.used, b.used) })
+	for _, e := range done[:min(count, len(done))] {
+		p.remove(e)
+		if e.computation != nil {
+			runtime.AddCleanup(e, func(computation client.Computation) { computation.Close() }, e.computation)
+		}
+		countEvicted.Add(1)
+	}
 }
 
 // size gives the number of programs in the cache.

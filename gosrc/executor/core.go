@@ -88,7 +88,7 @@ func (c *Core) DrainReleases() {
 
 // NewCore makes the lazy state over a client; one Device per local device of the client.
 func NewCore(c client.Client, options Options) *Core {
-	core := &Core{client: c, options: options}
+	core := &Core{client: c, options: options, cache: programCache{limit: options.Programs}}
 	core.compiles.ending.L = &core.compiles.mu
 	core.analysis.options = options.Analysis
 	if options.DumpDirectory == "" { // what is to be looked at is compiled

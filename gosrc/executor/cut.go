@@ -144,6 +144,7 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, dono
 	f := c.cache.family(familyKey, numbers)
 	if f.serves(numbers) && f.differs(numbers) && !isFailed(f.executable) {
 		countCached.Add(1)
+		c.cache.use(f.executable)
 		return f.executable, f.varied, nil
 	}
 	if c.strict.Load() > 0 {
@@ -160,6 +161,7 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, dono
 	f.widen(numbers)
 	varied = f.varied
 	f.executable = c.start(program.Vary(order, varied).AppendKey(nil), donors.wanted, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow", ir.Stacks(order, varied))
+	f.executable.family = f
 	return f.executable, varied, nil
 }
 

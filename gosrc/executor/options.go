@@ -20,6 +20,9 @@ type Options struct {
 	// RunAhead is how many steps may be queued or running before sync waits for the oldest; 0 any number
 	// (XLA_GO_RUN_AHEAD).
 	RunAhead int
+	// Programs is how many compiled programs are held; beyond it those that nobody has asked for the longest go. 0
+	// any number (XLA_COMPILATION_CACHE_SIZE, torch_xla's name).
+	Programs int
 	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).
 	Donate bool
 	// Partition makes device 0 stand for all devices from the start, and partitions programs over them (XLA_USE_SPMD).
@@ -49,7 +52,7 @@ type Options struct {
 
 // DefaultOptions are the settings where the environment says nothing else.
 func DefaultOptions() Options {
-	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Donate: true}
+	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Programs: 2048, Donate: true}
 }
 
 // OptionsFromEnvironment are the default settings with what the environment changes.
@@ -58,6 +61,7 @@ func OptionsFromEnvironment() Options {
 	o.TupleThreshold = env.Int("XLA_PARAMETER_WRAPPING_THREADSHOLD", o.TupleThreshold)
 	o.NodeLimit = int64(env.Int("XLA_GO_NODE_LIMIT", int(o.NodeLimit)))
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
+	o.Programs = env.Int("XLA_COMPILATION_CACHE_SIZE", o.Programs)
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
 	o.Partition = env.Bool("XLA_USE_SPMD", o.Partition)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
@@ -72,9 +74,13 @@ func metaPowerNumber(c *Call) error {
 	return c.Out(d, c.Dims(0))
 }
 
-// variableExponent is an exponent that has a program of its own: where it changes, all have one.
+// variableExponent is an exponent that has a program of its own: where it changes, all have one. Not so with
+// roots, which differ from powers at -0 and at -infinity.
 func variableExponent(n *ir.Node) ir.Variables {
 	if len(n.Attributes) == 0 || n.Dtype == dtype.Bool || n.Dtype.IsComplex() {
+		return ir.Variables{}
+	}
+	if exponent := math.Float64frombits(uint64(n.Attributes[0])); math.Abs(exponent) == 0.5 {
 		return ir.Variables{}
 	}
 	return ir.Variables{Floats: 1}
