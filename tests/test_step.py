@@ -76,8 +76,14 @@ def test_a_compile_does_not_hold_another_threads_step() -> None:
         y.cpu()
         seconds.append(time.perf_counter() - begin)
 
+    def started() -> int:
+        return xla_go.metrics.counter_value("UncachedCompile") or 0
+
+    before = started()
     other = threading.Thread(target=unknown)
     other.start()
+    while started() == before:  # until then a read here would take the other thread's tensors into its own program
+        time.sleep(0.001)
     quick = []
     while other.is_alive():
         begin = time.perf_counter()

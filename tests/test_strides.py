@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from oracle import assert_same
+from oracle import NEWEST, assert_same
 
 OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "clone": lambda x: x.clone(),
@@ -76,7 +76,8 @@ FORMATTED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "nearest": lambda x: F.interpolate(x, scale_factor=2),
     "bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
-    "group_norm": lambda x: F.group_norm(x, 2),
+    # An older torch makes the input row-major everywhere but on the CPU.
+    **({"group_norm": lambda x: F.group_norm(x, 2)} if NEWEST else {}),
     "cat": lambda x: torch.cat([x, x], 1),
     "pad": lambda x: F.pad(x, (1, 1, 1, 1)),
     "reflection": lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
