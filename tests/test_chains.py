@@ -245,6 +245,8 @@ def in_place(chain: Chain) -> None:
 def in_place_scalar(chain: Chain) -> None:
     p = written(small(chain, chain.pick()))
     how, number = chain.draw(st.sampled_from(["fill_", "add_", "mul_", "sub_", "eq_", "clamp_"])), chain.draw(st.sampled_from([-1, 0, 2, True, 1.0]))
+    # An older torch wraps a bound that the type does not have.
+    hypothesis.assume(NEWEST or how != "clamp_" or p.cpu.dtype != torch.uint8)
     chain.apply(f"{{}}.{how}({number})", lambda t: getattr(t, how)(number), p)
 
 
