@@ -23,7 +23,7 @@ ROOMS = {
     "gosrc/client": 9,
     "pjrt": 10,
 }
-LEAVES = ("gosrc/coordinator", "gosrc/diskcache", "gosrc/dtype", "gosrc/env", "gosrc/metrics", "gosrc/shape", "gosrc/status", "gosrc/xspace")
+LEAVES = ("gosrc/coordinator", "gosrc/diskcache", "gosrc/dtype", "gosrc/env", "gosrc/metrics", "gosrc/shape", "gosrc/status", "gosrc/wire", "gosrc/xspace")
 CGO_ROOMS = ("gosrc/dispatch", "pjrt")
 PJRT_CLIENTS = ("gosrc/client/pjrtclient", "gosrc/client/ifrtclient", "gosrc/client/internal/")
 # Same number, so named one by one: the control plane starts the data plane; StableHLO text is written from a module.

@@ -3,22 +3,13 @@ package bind
 import (
 	"xla_go/gosrc/diskcache"
 	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/executor"
 )
 
 // CacheFlushBegin gives a token to wait until all compiled programs are in the persistent cache. Not blocking.
 func CacheFlushBegin() (token int64, err error) {
 	defer guard(&err)
-	w := newWait()
-	space := dispatch.Space()
-	if space == nil { // no tensor, so no program
-		w.finish(nil)
-		return waits.Add(w), nil
-	}
-	go func() {
-		space.Core.FlushCache()
-		w.finish(nil)
-	}()
-	return waits.Add(w), nil
+	return waitForCore((*executor.Core).FlushCache), nil
 }
 
 // CacheEntries describes every entry of a persistent cache as a JSON list of objects: key, description, bytes,

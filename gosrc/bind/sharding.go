@@ -6,6 +6,7 @@ import (
 
 	"xla_go/gosrc/client/current"
 	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/executor"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ops"
 	"xla_go/gosrc/status"
@@ -54,20 +55,10 @@ func IsPartitioned() bool {
 // calls below then need not wait for it. Not blocking.
 func ShardingsWaitBegin() (token int64, err error) {
 	defer guard(&err)
-	w := newWait()
-	space := dispatch.Space()
-	if space == nil {
-		w.finish(nil)
-		return waits.Add(w), nil
-	}
-	go func() {
-		var failure error
-		defer func() { w.finish(failure) }()
-		defer guard(&failure)
-		space.Core.LockResolved()
-		space.Core.Mu.Unlock()
-	}()
-	return waits.Add(w), nil
+	return waitForCore(func(core *executor.Core) {
+		core.LockResolved()
+		core.Mu.Unlock()
+	}), nil
 }
 
 // MarkSharding lays a tensor (viewRequest as JSON) over the devices by an OpSharding in base64; see tensor.Space for what each

@@ -5,6 +5,7 @@ import (
 
 	"xla_go/gosrc/client/current"
 	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/executor"
 )
 
 // waits are the waits that Python has begun and not ended.
@@ -21,6 +22,32 @@ func newWait() *pendingWait { return &pendingWait{done: make(chan struct{})} }
 func (w *pendingWait) finish(err error) {
 	w.err = err
 	close(w.done)
+}
+
+// waitFor gives a token to wait for the end of wait, which runs on a goroutine of its own.
+func waitFor(wait func() error) (token int64) {
+	w := newWait()
+	go func() {
+		var failure error
+		defer func() { w.finish(failure) }()
+		defer guard(&failure)
+		failure = wait()
+	}()
+	return waits.Add(w)
+}
+
+// waitForCore is waitFor with the executor's core; where there is none yet, the wait is over.
+func waitForCore(wait func(core *executor.Core)) (token int64) {
+	space := dispatch.Space()
+	if space == nil { // no tensor, so no program and no step
+		w := newWait()
+		w.finish(nil)
+		return waits.Add(w)
+	}
+	return waitFor(func() error {
+		wait(space.Core)
+		return nil
+	})
 }
 
 // ReadBegin gives a token to wait for data with: Wait until it says true, then EndWait. Not blocking.
@@ -47,33 +74,14 @@ func WaitDeviceOpsBegin(devices string) (token int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	w := newWait()
-	go func() {
-		var failure error
-		defer func() { w.finish(failure) }()
-		defer guard(&failure)
-		failure = c.WaitDeviceOps(split(devices))
-	}()
-	return waits.Add(w), nil
+	return waitFor(func() error { return c.WaitDeviceOps(split(devices)) }), nil
 }
 
 // QueueWaitBegin gives a token to wait for every step that has been queued so far, its compile
 // included. Not blocking.
 func QueueWaitBegin() (token int64, err error) {
 	defer guard(&err)
-	w := newWait()
-	space := dispatch.Space()
-	if space == nil { // no tensor yet
-		w.finish(nil)
-		return waits.Add(w), nil
-	}
-	go func() {
-		var failure error
-		defer func() { w.finish(failure) }()
-		defer guard(&failure)
-		space.Core.WaitIdle()
-	}()
-	return waits.Add(w), nil
+	return waitForCore((*executor.Core).WaitIdle), nil
 }
 
 // Wait waits at most that many milliseconds and says whether the wait is over; the error is that of

@@ -114,17 +114,10 @@ func elementText(d dtype.Dtype, raw []byte) string {
 
 // literalBytes gives a constant's elements as they lie in memory, row-major and little-endian.
 func literalBytes(l *pb.LiteralProto, d dtype.Dtype) (raw []byte, ok bool) {
-	put32 := func(v uint32) { raw = binary.LittleEndian.AppendUint32(raw, v) }
-	put64 := func(v uint64) { raw = binary.LittleEndian.AppendUint64(raw, v) }
+	var numbers any
 	switch d {
 	case dtype.Bool:
-		for _, v := range l.Preds {
-			if v {
-				raw = append(raw, 1)
-			} else {
-				raw = append(raw, 0)
-			}
-		}
+		numbers = l.Preds
 	case dtype.S8:
 		raw = l.S8S
 	case dtype.U8:
@@ -134,37 +127,21 @@ func literalBytes(l *pb.LiteralProto, d dtype.Dtype) (raw []byte, ok bool) {
 	case dtype.U16:
 		raw = l.U16S
 	case dtype.S32:
-		for _, v := range l.S32S {
-			put32(uint32(v))
-		}
+		numbers = l.S32S
 	case dtype.U32:
-		for _, v := range l.U32S {
-			put32(v)
-		}
+		numbers = l.U32S
 	case dtype.S64:
-		for _, v := range l.S64S {
-			put64(uint64(v))
-		}
+		numbers = l.S64S
 	case dtype.U64:
-		for _, v := range l.U64S {
-			put64(v)
-		}
+		numbers = l.U64S
 	case dtype.F32:
-		for _, v := range l.F32S {
-			put32(math.Float32bits(v))
-		}
+		numbers = l.F32S
 	case dtype.C64:
-		for _, v := range l.C64S {
-			put32(math.Float32bits(v))
-		}
+		numbers = l.C64S
 	case dtype.F64:
-		for _, v := range l.F64S {
-			put64(math.Float64bits(v))
-		}
+		numbers = l.F64S
 	case dtype.C128:
-		for _, v := range l.C128S {
-			put64(math.Float64bits(v))
-		}
+		numbers = l.C128S
 	case dtype.F16:
 		raw = l.F16S
 	case dtype.BF16:
@@ -180,5 +157,9 @@ func literalBytes(l *pb.LiteralProto, d dtype.Dtype) (raw []byte, ok bool) {
 	default:
 		return nil, false
 	}
-	return raw, true
+	if numbers == nil {
+		return raw, true
+	}
+	raw, err := binary.Append(nil, binary.LittleEndian, numbers)
+	return raw, err == nil
 }

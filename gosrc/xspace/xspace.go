@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 )
 
 // Event is something that took time on a line of a plane.
@@ -21,7 +22,7 @@ type Event struct {
 // Events gives all events of a serialized XSpace, plane by plane. InvalidArgument where the bytes are not one.
 func Events(serialized []byte) ([]Event, error) {
 	var events []Event
-	err := fields(serialized, func(number protowire.Number, plane []byte, _ uint64) error {
+	err := wire.EachField(serialized, func(number protowire.Number, _ uint64, plane []byte) error {
 		if number != 1 {
 			return nil
 		}
@@ -30,47 +31,16 @@ func Events(serialized []byte) ([]Event, error) {
 		return err
 	})
 	if err != nil {
-		return nil, status.Annotate(err, "xspace.Events()")
+		return nil, status.Annotate(err, "xspace.Events(): expected an XSpace, got other bytes")
 	}
 	return events, nil
-}
-
-// fields goes through a message: a field is bytes, or a number. Fields of fixed width are passed by.
-func fields(message []byte, visit func(number protowire.Number, content []byte, value uint64) error) error {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return status.Errorf(status.InvalidArgument, "expected an XSpace, got other bytes: %v", protowire.ParseError(n))
-		}
-		message = message[n:]
-		var content []byte
-		var value uint64
-		switch kind {
-		case protowire.BytesType:
-			content, n = protowire.ConsumeBytes(message)
-		case protowire.VarintType:
-			value, n = protowire.ConsumeVarint(message)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if n < 0 {
-			return status.Errorf(status.InvalidArgument, "expected an XSpace, got other bytes: %v", protowire.ParseError(n))
-		}
-		message = message[n:]
-		if kind == protowire.BytesType || kind == protowire.VarintType {
-			if err := visit(number, content, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func planeEvents(plane []byte) ([]Event, error) {
 	name := ""
 	names := map[int64]string{}
 	var lines [][]byte
-	err := fields(plane, func(number protowire.Number, content []byte, _ uint64) error {
+	err := wire.EachField(plane, func(number protowire.Number, _ uint64, content []byte) error {
 		switch number {
 		case 2:
 			name = string(content)
@@ -100,12 +70,12 @@ func planeEvents(plane []byte) ([]Event, error) {
 // eventName reads an entry of a plane's event_metadata.
 func eventName(entry []byte) (id int64, name string, err error) {
 	display := ""
-	err = fields(entry, func(number protowire.Number, content []byte, value uint64) error {
+	err = wire.EachField(entry, func(number protowire.Number, value uint64, content []byte) error {
 		switch number {
 		case 1:
 			id = int64(value)
 		case 2:
-			return fields(content, func(number protowire.Number, content []byte, _ uint64) error {
+			return wire.EachField(content, func(number protowire.Number, _ uint64, content []byte) error {
 				switch number {
 				case 2:
 					name = string(content)
@@ -128,7 +98,7 @@ func lineEvents(line []byte, plane string, names map[int64]string) ([]Event, err
 	var start int64
 	var list [][]byte
 	display := ""
-	err := fields(line, func(number protowire.Number, content []byte, value uint64) error {
+	err := wire.EachField(line, func(number protowire.Number, value uint64, content []byte) error {
 		switch number {
 		case 1:
 			head.LineID = int64(value)
@@ -152,7 +122,7 @@ func lineEvents(line []byte, plane string, names map[int64]string) ([]Event, err
 	events := make([]Event, 0, len(list))
 	for _, one := range list {
 		event, counted, offset := head, false, int64(0)
-		err := fields(one, func(number protowire.Number, _ []byte, value uint64) error {
+		err := wire.EachField(one, func(number protowire.Number, value uint64, _ []byte) error {
 			switch number {
 			case 1:
 				event.Name = names[int64(value)]

@@ -206,6 +206,19 @@ def wait(function: str, *arguments: Any, timeout: float | None = None) -> bool:
         call("EndWait", token)
 
 
+def wait_for_read(adapter: ModuleType, token: int) -> None:
+    """Waits for a read that the torch adapter gave a token for, and raises the error it ends with; the read is cancelled then.
+
+    BLOCKING in short slices: other threads run meanwhile, and Ctrl-C breaks out.
+    """
+    try:
+        while not adapter.wait(token, WAIT_SLICE_MS):
+            pass
+    except BaseException:
+        adapter.cancel(token)
+        raise
+
+
 def take_bytes(handle: int) -> bytes:
     """The bytes of a result that the runtime keeps under a handle."""
     length = call("BytesLength", handle)

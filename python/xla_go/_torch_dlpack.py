@@ -32,17 +32,6 @@ def _refuse(tensor: torch.Tensor) -> None:
         raise BufferError("Can't export tensors with layout other than torch.strided")
 
 
-def _wait(token: int) -> None:
-    """Waits for a read in slices, so that Ctrl-C breaks it; the read is cancelled where the wait fails."""
-    adapter = _adapter.loaded()
-    try:
-        while not adapter.wait(token, _runtime.WAIT_SLICE_MS):
-            pass
-    except BaseException:
-        adapter.cancel(token)
-        raise
-
-
 def lend(
     tensor: torch.Tensor,
     on_cpu: Callable[[torch.Tensor], Any],
@@ -79,7 +68,7 @@ def lend(
     if _adapter.storage_id(tensor) == 0:
         tensor = tensor.clone()  # the runtime has not seen it: it holds nothing yet
     token = _runtime.call("LendTensorBegin", _adapter.storage_id(tensor))
-    _wait(token)
+    _runtime.wait_for_read(_adapter.loaded(), token)
     reference = json.loads(_runtime.call("LendTensor", token))
     offset = tensor.storage_offset() * tensor.element_size()
     return _dlpack.capsule(reference, name, tuple(tensor.shape), tensor.stride(), own, max_version, _dlpack.READ_ONLY, offset)

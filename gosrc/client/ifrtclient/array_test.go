@@ -12,10 +12,10 @@ import (
 	"xla_go/gosrc/client/clienttest"
 	"xla_go/gosrc/client/ifrtclient"
 	"xla_go/gosrc/client/internal/plugintest"
-	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 )
 
 func f32(dims ...int64) shape.Shape { return shape.Make(dtype.F32, dims...) }

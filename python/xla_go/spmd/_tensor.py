@@ -58,14 +58,3 @@ def sharding(tensor: torch.Tensor) -> Sharding:
         return Sharding("", "", tuple(tensor.shape))
     described = json.loads(_runtime.call("TensorSharding", view(tensor)))
     return Sharding(described["text"], described["op_sharding"], tuple(described["tile"]))
-
-
-def wait(token: int) -> None:
-    """Waits for a read in slices, so that Ctrl-C breaks it; the read is cancelled where the wait fails."""
-    adapter = _adapter.loaded()
-    try:
-        while not adapter.wait(token, _runtime.WAIT_SLICE_MS):
-            pass
-    except BaseException:
-        adapter.cancel(token)
-        raise

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from xla_go import _runtime
+from xla_go import _adapter, _runtime
 from xla_go.spmd import _tensor
 from xla_go.spmd.mesh import PartitionSpec
 
@@ -105,7 +105,7 @@ class XLAShardedTensor(torch.Tensor):
 def _shards(tensor: torch.Tensor) -> list[XLAShard]:
     view = _tensor.view(tensor)
     token = _runtime.call("TensorShardsBegin", view)
-    _tensor.wait(token)
+    _runtime.wait_for_read(_adapter.loaded(), token)
     shards = []
     described = json.loads(_runtime.call("TensorShards", token))
     try:

@@ -239,13 +239,10 @@ class RowKernel final : public c10::OperatorKernel {
     }
   }
 
-  at::Tensor result_of(xla_go_output& output, const c10::IValue* values) const {
-    return with_strides(make_tensor(output), stride_rule_, values, argument_count_);
-  }
-
   void finish(xla_go_call& call, const c10::IValue* values, torch::jit::Stack& stack) const {
     if (C10_LIKELY(return_count_ == 1)) {
-      at::Tensor result = result_of(call.outputs[0], values);
+      at::Tensor result =
+          with_strides(make_tensor(call.outputs[0]), stride_rule_, values, argument_count_);
       torch::jit::drop(stack, argument_count_);
       stack.emplace_back(std::move(result));
       return;

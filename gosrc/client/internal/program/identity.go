@@ -1,8 +1,8 @@
 package program
 
 import (
-	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/wire"
 )
 
 // Identity gives the HloModuleProto that takes an array under one OpSharding and gives it under another,

@@ -3,9 +3,9 @@ package program
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/wire"
 )
 
 // module is what this package needs of an HloModuleProto.

@@ -9,7 +9,7 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/internal/platform"
-	"xla_go/gosrc/client/internal/wire"
+	"xla_go/gosrc/wire"
 )
 
 // Field numbers of CompileOptionsProto, ExecutableBuildOptionsProto, OptionOverrideProto,

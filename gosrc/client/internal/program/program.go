@@ -8,9 +8,9 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/internal/platform"
 	"xla_go/gosrc/client/internal/sharding"
-	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 	"xla_go/pjrt"
 )
 

@@ -6,9 +6,9 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/internal/platform"
 	"xla_go/gosrc/client/internal/sharding"
-	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 )
 
 // CheckRun checks what a run on one device is given, its arguments' number among it, and gives the device.

@@ -4,10 +4,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xla_go/gosrc/client"
-	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 )
 
 // A serialized computation is a message of our own around the plugin's bytes: the unsharded shapes

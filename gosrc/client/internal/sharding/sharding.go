@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xla_go/gosrc/client"
-	"xla_go/gosrc/client/internal/wire"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 )
 
 // Equal says whether two annotations are the same; nil is the same as nil only.

@@ -1,5 +1,5 @@
-// Package wire reads and writes the few protobuf messages of XLA that a client needs, without their
-// generated code.
+// Package wire reads and writes those few protobuf messages of XLA of which only some fields are needed, without
+// their generated code.
 package wire
 
 import (
