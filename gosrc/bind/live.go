@@ -14,7 +14,6 @@ func LiveCounts() string {
 	counts["nodes"], counts["storages"] = 0, 0
 	if space := dispatch.Space(); space != nil {
 		space.Core.Mu.Lock()
-		space.Core.DrainReleases()
 		counts["nodes"], counts["storages"] = space.Core.Graph.Live(), space.Live()
 		space.Core.Mu.Unlock()
 	}

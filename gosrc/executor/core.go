@@ -15,12 +15,12 @@ import (
 
 // Core is the lazy state of the process: the graph and the devices.
 //
-// Lock order: Core.Mu, then Device.queueMu or releaseList.mu, then whatever the client locks inside. Mu is held
+// Lock order: Core.Mu, then Device.queueMu or Mutex.leftMu, then whatever the client locks inside. Mu is held
 // for the length of an operator call or a cut, never across a compile, a transfer or a wait for
 // the device; the worker takes it only to put storages back after a failed step. The GIL may be
 // held when Mu is taken, since no holder of Mu ever waits for the GIL.
 type Core struct {
-	Mu      sync.Mutex
+	Mu      Mutex
 	Graph   ir.Graph
 	client  client.Client
 	devices []*Device
@@ -43,52 +43,12 @@ type Core struct {
 	valueScratch              []*ir.Node
 	numberScratch             []ir.Variable
 
-	released     releaseList
-	releasesLeft atomic.Bool // released has nodes
-}
-
-// releaseList is the nodes that a worker is done with and that wait for the holder of Core.Mu.
-type releaseList struct {
-	mu    sync.Mutex // after Core.Mu
-	nodes []*ir.Node
-}
-
-// releaseNodes drops a reference of each node that is not nil: at once where Core.Mu is free, else
-// whoever holds it does so at the end of the call. A worker that waited for the lock would cost
-// the tracing thread two context switches a step.
-func (c *Core) releaseNodes(nodes []*ir.Node) {
-	c.released.mu.Lock()
-	for _, n := range nodes {
-		if n != nil {
-			c.released.nodes = append(c.released.nodes, n)
-		}
-	}
-	c.releasesLeft.Store(len(c.released.nodes) > 0)
-	c.released.mu.Unlock()
-	if c.releasesLeft.Load() && c.Mu.TryLock() {
-		c.DrainReleases()
-		c.Mu.Unlock()
-	}
-}
-
-// DrainReleases drops the references that workers left behind. Under Core.Mu.
-func (c *Core) DrainReleases() {
-	if !c.releasesLeft.Load() {
-		return
-	}
-	c.released.mu.Lock()
-	nodes := c.released.nodes
-	c.released.nodes = nil
-	c.releasesLeft.Store(false)
-	c.released.mu.Unlock()
-	for _, n := range nodes {
-		c.Graph.Release(n)
-	}
 }
 
 // NewCore makes the lazy state over a client; one Device per local device of the client.
 func NewCore(c client.Client, options Options) *Core {
 	core := &Core{client: c, options: options, cache: programCache{limit: options.Programs}}
+	core.Mu.graph = &core.Graph
 	core.compiles.ending.L = &core.compiles.mu
 	core.analysis.options = options.Analysis
 	if options.DumpDirectory == "" { // what is to be looked at is compiled
@@ -274,7 +234,6 @@ func (c *Core) SetEager(on bool) { c.eager.Store(on) }
 // EndCall ends an operator call on the device: frees its unused nodes, and cuts the graph where it
 // has grown past the limit, or always in eager mode. A cut only queues work. Under Core.Mu.
 func (d *Device) EndCall() error {
-	d.core.DrainReleases()
 	d.madeSinceCut += int64(d.core.Graph.Temporaries())
 	d.core.Graph.EndCall()
 	if d.label() != nil {

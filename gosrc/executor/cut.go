@@ -68,7 +68,7 @@ func (c *Core) Reported(err error) {
 }
 
 func (d *Device) cut(cause string) (*Step, error) {
-	d.core.DrainReleases()
+	d.core.Mu.drain() // what is held no more can be donated
 	if d.head == nil {
 		d.madeSinceCut = 0
 		return nil, nil

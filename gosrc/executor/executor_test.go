@@ -60,9 +60,6 @@ func startOn(t *testing.T, c client.Client) *fixture {
 	f := &fixture{t, core, device, c.GetLocalDevices()}
 	t.Cleanup(func() {
 		device.WaitIdle()
-		core.Mu.Lock()
-		core.DrainReleases()
-		core.Mu.Unlock()
 		if n := core.Graph.Live(); n != 0 {
 			t.Errorf("%d nodes are left", n)
 		}

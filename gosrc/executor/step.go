@@ -372,7 +372,7 @@ func (d *Device) restore(s *step, err error) {
 
 // release lets go of all that the step held.
 func (d *Device) release(s *step) {
-	d.core.releaseNodes(s.lastGood)
+	d.core.Mu.release(s.lastGood)
 	for _, b := range s.arguments {
 		b.Release()
 	}
