@@ -33,11 +33,10 @@ var (
 	batchSum     = hlo.DotDims{LHSContracting: []int64{0, 2}, RHSContracting: []int64{0, 1}}
 )
 
-// dotProduct contracts x with y and gives the sum in the op-math type. A 16-bit dot is left to
-// XLA as such, because it is what the devices have units for: they accumulate in f32, and XLA
-// drops the rounding between the dot and what is computed from it here.
+// dotProduct contracts x with y and gives the sum in the op-math type. A 16-bit dot has 16-bit
+// operands, because that is what the devices have units for, and they accumulate in f32.
 func dotProduct(b *hlo.Builder, x, y hlo.Value, dims hlo.DotDims) hlo.Value {
-	return as(b, b.Dot(x, y, dims), x.Dtype().OpMath())
+	return b.DotWith(x, y, dims, x.Dtype().OpMath(), hlo.PrecisionDefault)
 }
 
 // lowerProduct is beta*self + alpha*(x . y); operands are x, y, then those that the meta declared.
@@ -53,11 +52,10 @@ const (
 )
 
 func scaledProduct(l *ir.Lowering, dims hlo.DotDims) hlo.Value {
-	product := dotProduct(l.B, l.In(0), l.In(1), dims)
 	if len(l.Rest()) == 0 {
-		return product
+		return l.B.Dot(l.In(0), l.In(1), dims)
 	}
-	return addScaled(l, product)
+	return addScaled(l, dotProduct(l.B, l.In(0), l.In(1), dims))
 }
 
 // addScaled gives beta*self + alpha*product, of the op-math type like product.
@@ -363,7 +361,7 @@ func lowerVdot(l *ir.Lowering) hlo.Value {
 	if x.Dtype().IsComplex() {
 		x = l.B.Binary(hlo.Complex, l.B.Unary(hlo.Real, x), l.B.Unary(hlo.Negate, l.B.Unary(hlo.Imag, x)))
 	}
-	return as(l.B, dotProduct(l.B, x, l.In(1), vectorVector), l.Dtype)
+	return l.B.Dot(x, l.In(1), vectorVector)
 }
 
 func metaAddr(c *Call) error {

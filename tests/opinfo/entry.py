@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import xla_go
+from opinfo import exact
 from opinfo.comparison import UNDEFINED, Comparer, Mismatch, shorten, tolerances
 from opinfo.samples import HOST_ARGUMENTS, Mover, choose, seed, tensors
 
@@ -49,10 +50,14 @@ class Outcome:
 
 @dataclass
 class Case:
-    """One sample in one variant: `call` runs it with arguments that a mover makes, `want` is the CPU's result."""
+    """One sample in one variant: `call` runs it with arguments that a mover makes, `want` is the CPU's result.
+
+    `truth` gives the result in more digits than `want` has.
+    """
 
     outcome: Outcome
     call: Callable[[Mover], Any]
+    truth: Callable[[], Any]
     want: Any
     values: bool
     tolerance: dict[torch.dtype, tuple[float, float]]
@@ -70,7 +75,7 @@ class Case:
                 self.outcome.fallbacks.append(name)
 
     def compare(self) -> None:
-        comparer = Comparer(self.tolerance, lambda: self.call(Mover("cpu", widen=True)), self.values)
+        comparer = Comparer(self.tolerance, self.truth, self.values)
         if self.error is not None:
             raise self.error
         for t in tensors(self.got):
@@ -91,15 +96,23 @@ def moved(op: Any, sample: Any, mover: Mover) -> tuple[Any, tuple[Any, ...], dic
     return mover(sample.input), others(sample.args), others(sample.kwargs)
 
 
-# Operators that may order equal elements as they like, with the place of their dimension among the arguments.
-UNSTABLE = {"argsort": 0, "kthvalue": 1, "sort": 0, "topk": 1}
+# Operators that may order equal elements as they like, with the place of their dimension among the arguments, if it is there.
+UNSTABLE = {"argsort": 0, "kthvalue": 1, "msort": None, "sort": 0, "topk": 1}
+
+
+def ordered_dimension(op: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int | None:
+    """The dimension in which the call may order equal elements as it likes."""
+    if op.name not in UNSTABLE or keywords.get("stable"):
+        return None
+    place = UNSTABLE[op.name]
+    return 0 if place is None else (*arguments[place:], keywords.get("dim", -1))[0]
 
 
 def resolved(op: Any, source: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], results: Any) -> Any:
     """Results with the elements that the indices of an unstable operator point to in place of the indices."""
-    if op.name not in UNSTABLE or keywords.get("stable"):
+    dim = ordered_dimension(op, arguments, keywords)
+    if dim is None or op.name == "msort":  # which gives no indices
         return results
-    dim = (*arguments[UNSTABLE[op.name] :], keywords.get("dim", -1))[0]
     values, indices = (None, results) if isinstance(results, torch.Tensor) else results
     if source.dim() > 0:
         source = source.gather(dim, indices.unsqueeze(dim) if indices.dim() < source.dim() else indices)
@@ -133,7 +146,18 @@ def gradient(op: Any, sample: Any, mover: Mover) -> Any:
     arguments = moved(op, sample, mover)
     inputs = [t for t in tensors(arguments) if t.requires_grad]
     results = sample.output_process_fn_grad(op.op(arguments[0], *arguments[1], **arguments[2]))
-    return gradients(results, inputs, mover.device)
+    found = gradients(results, inputs, mover.device)
+    dim = ordered_dimension(op, *arguments[1:])
+    if dim is not None and len(inputs) == 1 and inputs[0].dim() > 0:
+        return by_value(found[0], inputs[0].detach(), dim)
+    return found
+
+
+def by_value(gradient: torch.Tensor, source: torch.Tensor, dim: int) -> torch.Tensor:
+    """The gradient in the order of the elements it belongs to; that of equal elements in its own order."""
+    gradient, order = gradient.sort(dim, stable=True)
+    order = source.gather(dim, order).argsort(dim, stable=True)
+    return gradient.gather(dim, order)
 
 
 def inplace(op: Any, sample: Any, mover: Mover) -> Any:
@@ -206,7 +230,11 @@ def prepare(op: Any, dtype: torch.dtype, outcome: Outcome, function: Callable[..
     random = not torch.equal(state, torch.get_rng_state()) and any(differs(call, want, i) for i in range(1, REPETITIONS))
     outcome.random += random
     values = not random and op.name not in UNDEFINED
-    return Case(outcome, call, want, values, tolerances(op, dtype))
+
+    def truth() -> Any:
+        return function(exact.operator(op) or op, sample, Mover("cpu", widen=True))
+
+    return Case(outcome, call, truth, want, values, tolerances(op, dtype))
 
 
 def differs(call: Callable[[Mover], Any], want: Any, number: int) -> bool:
