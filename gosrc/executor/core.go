@@ -42,7 +42,7 @@ type Core struct {
 	keyScratch, familyScratch []byte
 	valueScratch              []*ir.Node
 	numberScratch             []ir.Variable
-
+	donorScratch              donors
 }
 
 // NewCore makes the lazy state over a client; one Device per local device of the client.

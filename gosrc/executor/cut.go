@@ -1,13 +1,10 @@
 package executor
 
 import (
-	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
-	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/status"
 )
@@ -85,11 +82,11 @@ func (d *Device) cut(cause string) (*Step, error) {
 		values = append(values, r.value)
 	}
 	core.valueScratch = values
-	order := core.Graph.Walk(values)
-	graphSize.Observe(float64(len(order)))
-	donors := d.collect(order, s)
+	walk := core.Graph.Walk(values)
+	graphSize.Observe(float64(len(walk.Order)))
+	donors := d.collect(walk, s)
 	started := core.CompileCount()
-	e, varied, err := core.program(d, order, d.signature(s.roots, values), donors)
+	e, varied, err := core.program(d, walk, d.signature(s.roots, values), donors)
 	if err != nil {
 		for _, b := range s.arguments {
 			b.Release()
@@ -97,15 +94,13 @@ func (d *Device) cut(cause string) (*Step, error) {
 		return nil, err
 	}
 	d.madeSinceCut = 0
-	s.scalars = packScalars(order, varied)
+	s.scalars = walk.AppendScalars(nil, varied)
 	aliasCount.Observe(float64(len(e.donors)))
 	s.executable = e
-	s.stacks = ir.Stacks(order, varied)
-	core.analysis.cut(s, cause, len(order), core.CompileCount() > started)
-	for _, donor := range e.donors {
-		if !isAllowed(donor, donors.allowed) {
-			s.withheld = append(s.withheld, donor.Parameter)
-		}
+	s.stacks = ir.Stacks(walk.Order, varied)
+	core.analysis.cut(s, cause, len(walk.Order), core.CompileCount() > started)
+	for parameter := range missing(e.donors, donors.allowed) {
+		s.withheld = append(s.withheld, parameter)
 	}
 	d.installPlaceholders(s)
 	if e.partitioned {
@@ -123,8 +118,8 @@ func (d *Device) cut(cause string) (*Step, error) {
 // A program is compiled as it is at first, with constant offsets, indices and shifts, which is the faster code. Once a
 // second graph differs from a known one in nothing but those, they become parameters, and one program serves all that
 // follow.
-func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, donors donors) (e *executable, varied []bool, err error) {
-	key := ir.AppendKey(c.keyScratch[:0], order, signature)
+func (c *Core) program(d *Device, walk *ir.Walk, signature ir.Signature, donors donors) (e *executable, varied []bool, err error) {
+	key := walk.AppendKey(c.keyScratch[:0], signature)
 	c.keyScratch = key // whoever keeps it makes a copy
 	e, variants := c.cache.find(key, donors.allowed)
 	reason := ""
@@ -134,12 +129,12 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, dono
 		c.cache.remove(e)
 		reason = "its compile failed before"
 	case variants == 1 && c.strict.Load() == 0 && countMissing(donors.requested, e.donors) > 0:
-		return c.start(slices.Clone(key), donors.wanted, d, "memory that it is asked to reuse is not reused by the known program", ir.Stacks(order, nil)), nil, nil
+		return c.start(slices.Clone(key), donors.wanted, d, "memory that it is asked to reuse is not reused by the known program", ir.Stacks(walk.Order, nil)), nil, nil
 	default:
 		countCached.Add(1)
 		return e, nil, nil
 	}
-	familyKey, numbers := ir.AppendFamilyKey(c.familyScratch[:0], c.numberScratch[:0], order, signature)
+	familyKey, numbers := walk.AppendFamilyKey(c.familyScratch[:0], c.numberScratch[:0], signature)
 	c.familyScratch, c.numberScratch = familyKey, numbers
 	f := c.cache.family(familyKey, numbers)
 	if f.serves(numbers) && f.differs(numbers) && !isFailed(f.executable) {
@@ -152,7 +147,7 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, dono
 	}
 	key = slices.Clone(key)
 	if !f.differs(numbers) {
-		return c.start(key, donors.wanted, d, reason, ir.Stacks(order, nil)), nil, nil
+		return c.start(key, donors.wanted, d, reason, ir.Stacks(walk.Order, nil)), nil, nil
 	}
 	program, err := ir.DecodeKey(key)
 	if err != nil {
@@ -160,7 +155,7 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, dono
 	}
 	f.widen(numbers)
 	varied = f.varied
-	f.executable = c.start(program.Vary(order, varied).AppendKey(nil), donors.wanted, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow", ir.Stacks(order, varied))
+	f.executable = c.start(program.Vary(walk.Order, varied).AppendKey(nil), donors.wanted, d, "offsets, indices or other numbers that move differ from those of a known program and become parameters, for all that follow", ir.Stacks(walk.Order, varied))
 	f.executable.family = f
 	return f.executable, varied, nil
 }
@@ -168,7 +163,7 @@ func (c *Core) program(d *Device, order []*ir.Node, signature ir.Signature, dono
 // start puts a program into the cache and compiles it on a goroutine of its own. An empty reason is found out there.
 // stacks are those of the program's nodes, nil for none.
 func (c *Core) start(key []byte, donors []ir.Donation, d *Device, reason string, stacks []ir.Stack) *executable {
-	e := &executable{key: key, donors: donors, eager: c.eager.Load(), partitioned: d.partitioning.Load() != nil, done: make(chan struct{})}
+	e := &executable{key: key, donors: slices.Clone(donors), eager: c.eager.Load(), partitioned: d.partitioning.Load() != nil, done: make(chan struct{})}
 	c.cache.add(e)
 	countUncached.Add(1)
 	noted, candidates := c.compiles.begin(key, reason)
@@ -187,38 +182,6 @@ func (e *executable) isDone() bool {
 }
 
 func isFailed(e *executable) bool { return e.isDone() && e.err != nil }
-
-// packScalars packs the scalars of a walked graph, and the variable attributes that are parameters of its
-// program, in the order in which the lowered module unpacks them.
-func packScalars(order []*ir.Node, varied []bool) []byte {
-	var pack []byte
-	var numbers []ir.Variable
-	for _, n := range order {
-		switch {
-		case n.Kind == ir.KindScalar:
-			pack = appendScalar(pack, n)
-		case varied != nil:
-			numbers = ir.AppendVariables(numbers[:0], n)
-			for i, number := range numbers {
-				if varied[i] {
-					pack = binary.LittleEndian.AppendUint64(pack, uint64(number.Bits))
-				}
-			}
-			varied = varied[len(numbers):]
-		}
-	}
-	return pack
-}
-
-// appendScalar appends a scalar's words in the order in which a lowered module unpacks them.
-func appendScalar(pack []byte, n *ir.Node) []byte {
-	switch n.Dtype {
-	case dtype.F32:
-		return binary.LittleEndian.AppendUint32(pack, math.Float32bits(float32(math.Float64frombits(n.Scalar))))
-	default: // F64, S64, U64: their 64 bits
-		return binary.LittleEndian.AppendUint64(pack, n.Scalar)
-	}
-}
 
 // installPlaceholders replaces the pending values by promises of the step's outputs.
 func (d *Device) installPlaceholders(s *step) {

@@ -1,12 +1,13 @@
 package executor
 
 import (
-	"slices"
+	"iter"
 
 	"xla_go/gosrc/ir"
 )
 
-// donors are the parameters of a walked graph whose memory its step may reuse, each list sorted by parameter.
+// donors are the parameters of a walked graph whose memory its step may reuse, each list sorted by parameter. The lists
+// are valid until the core's next cut.
 type donors struct {
 	// allowed are those that nobody can reach after the step. A known program may reuse their memory, and only theirs.
 	allowed []ir.Donation
@@ -22,28 +23,27 @@ type donors struct {
 // A parameter is allowed iff nobody can reach it but this graph and the storages that the graph overwrites (whose base
 // it is): its reference count equals the edges that the walk saw plus the roots that it is the base of. A
 // request adds nothing to that: it only says which of those without an output are worth a donation.
-func (d *Device) collect(order []*ir.Node, s *step) (found donors) {
+func (d *Device) collect(walk *ir.Walk, s *step) (found donors) {
 	graph := &d.core.Graph
-	type overwritten struct{ count, output int }
-	bases := make(map[*ir.Node]overwritten, len(s.roots))
+	last := &d.core.donorScratch
+	found = donors{last.allowed[:0], last.wanted[:0], last.requested[:0]}
+	defer func() { *last = found }()
+	s.arguments = make([]*ir.Buffer, 0, len(walk.Parameters))
 	for i, r := range s.roots {
-		if r.base != nil && graph.Visited(r.base) {
-			bases[r.base] = overwritten{bases[r.base].count + 1, i}
+		if r.base != nil {
+			graph.NoteBase(r.base, i)
 		}
 	}
 	isPartitioned := d.partitioning.Load() != nil
-	for _, n := range order {
-		if n.Kind != ir.KindParameter {
-			continue
-		}
-		if b := bases[n]; int(n.References()) == int(n.Edges())+b.count && !n.IsTemporary() && d.core.options.Donate {
-			donor := ir.Donation{Parameter: len(s.arguments), Output: b.output}
-			if b.count == 0 || isPartitioned {
+	for _, n := range walk.Parameters {
+		if bases, output := n.Bases(); int(n.References()) == int(n.Edges())+bases && !n.IsTemporary() && d.core.options.Donate {
+			donor := ir.Donation{Parameter: len(s.arguments), Output: output}
+			if bases == 0 || isPartitioned {
 				donor.Output = -1 // the compiler finds the output: one that lies otherwise has another size
 			}
 			requested := n.Buffer.DonationRequested()
 			found.allowed = append(found.allowed, donor)
-			if b.count > 0 || requested {
+			if bases > 0 || requested {
 				found.wanted = append(found.wanted, donor)
 			}
 			if requested {
@@ -56,19 +56,28 @@ func (d *Device) collect(order []*ir.Node, s *step) (found donors) {
 	return found
 }
 
-// countMissing gives the number of donors whose parameter is not among others, which are sorted.
-func countMissing(donors, others []ir.Donation) int {
-	n := 0
-	for _, d := range donors {
-		if !isAllowed(d, others) {
-			n++
+// missing gives the parameters of those donors that are not among others. Both are sorted by parameter.
+func missing(donors, others []ir.Donation) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, d := range donors {
+			for len(others) > 0 && others[0].Parameter < d.Parameter {
+				others = others[1:]
+			}
+			if len(others) > 0 && others[0].Parameter == d.Parameter {
+				continue
+			}
+			if !yield(d.Parameter) {
+				return
+			}
 		}
 	}
-	return n
 }
 
-// isAllowed looks for the donor's parameter; allowed is sorted by it.
-func isAllowed(d ir.Donation, allowed []ir.Donation) bool {
-	_, ok := slices.BinarySearchFunc(allowed, d.Parameter, func(a ir.Donation, parameter int) int { return a.Parameter - parameter })
-	return ok
+// countMissing gives the number of those donors that are not among others. Both are sorted by parameter.
+func countMissing(donors, others []ir.Donation) int {
+	n := 0
+	for range missing(donors, others) {
+		n++
+	}
+	return n
 }

@@ -19,8 +19,8 @@ func (d *Device) Pending() []*ir.Node {
 // Key gives the canonical key of the program that would compute values, and the stacks of its nodes, nil where none
 // were recorded. Under Core.Mu.
 func (c *Core) Key(values []*ir.Node) ([]byte, []ir.Stack) {
-	order := c.Graph.Walk(values)
-	return ir.AppendKey(nil, order, ir.Signature{Outputs: values}), ir.Stacks(order, nil)
+	walk := c.Graph.Walk(values)
+	return walk.AppendKey(nil, ir.Signature{Outputs: values}), ir.Stacks(walk.Order, nil)
 }
 
 // Describe writes the program of a key as "ir" (a node a line), "hlo" (the text of the module that is compiled),

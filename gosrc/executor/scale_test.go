@@ -4,6 +4,7 @@ package executor_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -98,9 +99,11 @@ func TestCutIsLinear(t *testing.T) {
 func BenchmarkCut(b *testing.B) {
 	for _, nodes := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("%d nodes", nodes), func(b *testing.B) {
+			least := time.Duration(math.MaxInt64)
 			for range b.N {
-				b.ReportMetric(float64(cutTime(b, nodes).Nanoseconds())/float64(nodes), "ns/node")
+				least = min(least, cutTime(b, nodes))
 			}
+			b.ReportMetric(float64(least.Nanoseconds())/float64(nodes), "ns/node")
 		})
 	}
 }

@@ -29,15 +29,6 @@ type Signature struct {
 	Shardings  []*hlo.Sharding
 }
 
-// AppendKey appends the key of a walked graph (order is Walk's result) to key.
-func AppendKey(key []byte, order []*Node, s Signature) []byte {
-	key = binary.AppendUvarint(key, uint64(len(order)))
-	for _, n := range order {
-		key = appendNode(key, n)
-	}
-	return appendSignature(key, s)
-}
-
 func appendNode(key []byte, n *Node) []byte {
 	key = appendHead(key, n.Kind, false, n.Dtype, n.Dims)
 	attributes := n.Attributes

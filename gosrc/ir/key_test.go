@@ -72,8 +72,8 @@ func (c build) key(t *testing.T, scalarBits uint64) []byte {
 	if c.reversed {
 		roots = []*Node{m, n, o}
 	}
-	order := g.Walk([]*Node{m, o, n})
-	key := AppendKey(nil, order, Signature{
+	walk := g.Walk([]*Node{m, o, n})
+	key := walk.AppendKey(nil, Signature{
 		Outputs: roots, Donors: c.donors, Partitions: c.partitions, Shardings: []*hlo.Sharding{c.output, nil, nil},
 	})
 	if p, err := DecodeKey(key); err != nil || !bytes.Equal(p.AppendKey(nil), key) {
@@ -164,15 +164,15 @@ func TestKeyIsTheProgram(t *testing.T) {
 			nodes = append(nodes, n)
 		}
 		roots := []*Node{nodes[len(nodes)-1], nodes[random.IntN(len(nodes))]}
-		order := g.Walk(roots)
-		p, err := DecodeKey(AppendKey(nil, order, Signature{Outputs: roots, Donors: []int{1}}))
+		walk := g.Walk(roots)
+		p, err := DecodeKey(walk.AppendKey(nil, Signature{Outputs: roots, Donors: []int{1}}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Nodes) != len(order) {
-			t.Fatalf("decoded %d nodes, encoded %d", len(p.Nodes), len(order))
+		if len(p.Nodes) != len(walk.Order) {
+			t.Fatalf("decoded %d nodes, encoded %d", len(p.Nodes), len(walk.Order))
 		}
-		for i, n := range order {
+		for i, n := range walk.Order {
 			d := p.Nodes[i]
 			if d.Kind != n.Kind || d.Dtype != n.Dtype || !slices.Equal(d.Dims, n.Dims) || !slices.Equal(d.Attributes, n.Attributes) {
 				t.Fatalf("node %d: decoded %+v, encoded %+v", i, d, n)
@@ -225,7 +225,7 @@ func TestOnlyKeepsWhatOneOutputNeeds(t *testing.T) {
 	x := add(add(a, b), s0)
 	y := add(add(c, b), s1)
 	roots := []*Node{x, y}
-	p, err := DecodeKey(AppendKey(nil, g.Walk(roots), Signature{Outputs: roots, Donors: []int{0}}))
+	p, err := DecodeKey(g.Walk(roots).AppendKey(nil, Signature{Outputs: roots, Donors: []int{0}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,26 +18,36 @@ import (
 // device buffers alive. Edges and storages count. A node starts at zero references and is listed
 // as a temporary of the running call; EndCall frees the temporaries that nothing took. The drop
 // of the last reference cascades at once and returns nodes to the graph's pool.
+//
+// A graph of 100,000 nodes does not fit into a processor's cache, so a node is three cache lines, in a block of others,
+// and holds what most nodes need: what a walk and the drop of a graph look at is in the first two.
 type Node struct {
-	Kind       Kind
-	Dtype      dtype.Dtype
-	Stack      Stack   // of the call that made it, where stacks are recorded
-	Dims       []int64 // owned by the node, reused by the pool
-	Operands   []*Node
-	Attributes []int64
-	// Scalar holds the bits of a KindScalar: float64 bits for F32 and F64, the integer for S64 and U64.
-	Scalar uint64
+	Kind      Kind
+	Dtype     dtype.Dtype
+	temporary bool
+	Stack     Stack // of the call that made it, where stacks are recorded
+
+	references int32
+	cost       int32 // nodes below, saturating; see Graph.Cost
+	mark       uint32
+	index      int32 // position in the last walk's post-order
+	edges      int32 // references from inside the graph that was walked last, counted for leaves
+	place      place // in the pool
+
+	Operands []*Node
 	// Buffer is a KindParameter's device value.
 	Buffer *Buffer
 
-	references int32
-	temporary  bool
+	operands [2]*Node
+	Dims     []int64 // owned by the node, reused by the pool
+	// Scalar holds the bits of a KindScalar: float64 bits for F32 and F64, the integer for S64 and U64.
+	Scalar      uint64
+	bases, base int32 // see NoteBase
+	_           [8]byte
 
-	// State of the last walk; see Walk.
-	mark  uint32
-	index int32 // position in post-order
-	edges int32 // references from inside the walked graph, counted for leaves
-	cost  int32 // nodes below, saturating; see Graph.Cost
+	dims       [4]int64
+	Attributes []int64
+	attributes [1]int64
 }
 
 // References gives the number of edges and storages that hold the node.
@@ -84,13 +94,13 @@ type Graph struct {
 	// Stack is what new nodes get.
 	Stack Stack
 
-	free        []*Node
+	pool        pool
 	temporaries []*Node
 	stack       []*Node
 	live        int64
 	epoch       uint32
 	walkStack   []walkFrame
-	order       []*Node
+	walk        Walk
 }
 
 // Live gives the number of nodes that something holds or that the running call made.
@@ -98,17 +108,13 @@ func (g *Graph) Live() int64 { return g.live }
 
 // New makes a node without operands. It is a temporary of the running call until EndCall.
 func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
-	var n *Node
-	if last := len(g.free) - 1; last >= 0 {
-		n = g.free[last]
-		g.free = g.free[:last]
-	} else {
-		n = &Node{}
-	}
-	n.Kind, n.Dtype, n.Stack = kind, d, g.Stack
-	n.Dims = append(n.Dims[:0], dims...)
-	n.temporary = true
-	n.cost = 1
+	n := g.pool.take()
+	// All that a node before it may have left: it would show up in another program's key. (Operands of its own point into
+	// the pool, and its Buffer went when it did.)
+	n.Kind, n.Dtype, n.Stack, n.Scalar = kind, d, g.Stack, 0
+	n.Dims, n.Operands, n.Attributes = append(n.Dims[:0], dims...), n.Operands[:0], n.Attributes[:0]
+	n.temporary, n.cost = true, 1
+	n.mark, n.index, n.edges, n.bases, n.base = 0, 0, 0, 0, 0
 	g.temporaries = append(g.temporaries, n)
 	g.live++
 	return n
@@ -168,18 +174,16 @@ func (g *Graph) recycle(n *Node) {
 		stack = stack[:len(stack)-1]
 		if n.Buffer != nil {
 			n.Buffer.Release()
+			n.Buffer = nil
 		}
-		for i, operand := range n.Operands {
-			n.Operands[i] = nil
+		for _, operand := range n.Operands {
 			operand.references--
 			if operand.references == 0 && !operand.temporary {
 				stack = append(stack, operand)
 			}
 		}
-		// Reset in full: a stale field of a recycled node would show up in another program's key.
-		*n = Node{Dims: n.Dims[:0], Operands: n.Operands[:0], Attributes: n.Attributes[:0]}
 		g.live--
-		g.free = append(g.free, n)
+		g.pool.give(n)
 	}
 	g.stack = stack
 }

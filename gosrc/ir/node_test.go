@@ -1,6 +1,8 @@
 package ir
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"xla_go/gosrc/dtype"
@@ -20,7 +22,7 @@ func TestDropCascadesThroughALongChain(t *testing.T) {
 	if g.Live() != 100_001 {
 		t.Fatalf("%d nodes live, want 100001", g.Live())
 	}
-	if order := g.Walk([]*Node{n}); len(order) != 100_001 {
+	if order := g.Walk([]*Node{n}).Order; len(order) != 100_001 {
 		t.Fatalf("walk saw %d nodes", len(order))
 	}
 	g.Release(n)
@@ -82,7 +84,7 @@ func TestMultipleResultsLowerThroughElements(t *testing.T) {
 	two := g.New(testTwo, dtype.Tuple, nil)
 	two.AddOperand(x)
 	roots := []*Node{g.Element(two, 1, dtype.F32, []int64{4}), g.Element(two, 0, dtype.F32, []int64{4})}
-	p, err := DecodeKey(AppendKey(nil, g.Walk(roots), Signature{Outputs: roots}))
+	p, err := DecodeKey(g.Walk(roots).AppendKey(nil, Signature{Outputs: roots}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func TestMultipleResultsLowerThroughElements(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong := []*Node{g.Element(two, 1, dtype.F32, []int64{5})}
-	p, err = DecodeKey(AppendKey(nil, g.Walk(wrong), Signature{Outputs: wrong}))
+	p, err = DecodeKey(g.Walk(wrong).AppendKey(nil, Signature{Outputs: wrong}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,4 +100,70 @@ func TestMultipleResultsLowerThroughElements(t *testing.T) {
 		t.Fatal("a result whose shape is not the promised one is taken")
 	}
 	g.EndCall()
+}
+
+// TestAReusedNodeIsLikeANewOne compares all fields but those that say where the node is and what its lists are in.
+func TestAReusedNodeIsLikeANewOne(t *testing.T) {
+	var g Graph
+	operand := g.New(KindParameter, dtype.F32, []int64{2})
+	operand.Buffer = NewBuffer(nil)
+	used := g.New(testShift, dtype.F64, []int64{1, 2, 3, 4, 5})
+	used.Stack, used.Scalar = 7, 9
+	used.AddInts([]int64{1, 2, 3})
+	for range 3 {
+		used.AddOperand(operand)
+	}
+	g.Walk([]*Node{used})
+	g.NoteBase(operand, 5)
+	g.EndCall()
+	if g.Live() != 0 {
+		t.Fatalf("%d nodes are left", g.Live())
+	}
+	var others Graph
+	for range 2 {
+		n, fresh := reflect.ValueOf(g.New(KindScalar, dtype.F32, nil)).Elem(), reflect.ValueOf(others.New(KindScalar, dtype.F32, nil)).Elem()
+		for i := range n.NumField() {
+			field, want := n.Field(i), fresh.Field(i)
+			switch name := n.Type().Field(i).Name; {
+			case name == "place" || name == "dims" || name == "operands" || name == "attributes":
+			case field.Kind() == reflect.Slice:
+				if field.Len() != 0 {
+					t.Errorf("%s has %d elements", name, field.Len())
+				}
+			case field.Kind() == reflect.Pointer:
+				if !field.IsNil() {
+					t.Errorf("%s is set", name)
+				}
+			default:
+				if !field.Equal(want) {
+					t.Errorf("%s is %v, want %v", name, field, want)
+				}
+			}
+		}
+	}
+	if size := reflect.TypeFor[Node]().Size(); size != 192 {
+		t.Errorf("a node has %d bytes, want 192: three cache lines", size)
+	}
+}
+
+// TestPoolGivesNodesInOrderOfTheirPlaces takes thousands, gives them back in a random order, and takes them again.
+func TestPoolGivesNodesInOrderOfTheirPlaces(t *testing.T) {
+	var p pool
+	const count = 10_000
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 3 {
+		taken := make([]*Node, count)
+		for i := range taken {
+			if taken[i] = p.take(); int(taken[i].place) != i {
+				t.Fatalf("round %d: node %d has the place %d", round, i, taken[i].place)
+			}
+		}
+		random.Shuffle(count, func(i, j int) { taken[i], taken[j] = taken[j], taken[i] })
+		for _, n := range taken {
+			p.give(n)
+		}
+	}
+	if blocks := len(p.blocks); blocks != (count+blockNodes-1)/blockNodes {
+		t.Errorf("%d blocks for %d nodes", blocks, count)
+	}
 }

@@ -56,9 +56,9 @@ func AppendVariables(values []Variable, n *Node) []Variable {
 
 // AppendFamilyKey is AppendKey with the attributes that may be parameters left out: graphs that differ only in
 // those have the same one. The attributes are appended to values, in order.
-func AppendFamilyKey(key []byte, values []Variable, order []*Node, s Signature) ([]byte, []Variable) {
-	key = binary.AppendUvarint(key, uint64(len(order)))
-	for _, n := range order {
+func (w *Walk) AppendFamilyKey(key []byte, values []Variable, s Signature) ([]byte, []Variable) {
+	key = binary.AppendUvarint(key, uint64(len(w.Order)))
+	for _, n := range w.Order {
 		v := VariablesOf(n)
 		if v.all() == 0 {
 			key = appendNode(key, n)

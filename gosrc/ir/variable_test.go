@@ -39,7 +39,7 @@ var testCareless = DefineVariable("test::careless", func(l *Lowering) []hlo.Valu
 }, func(*Node) Variables { return Variables{Integers: 1} })
 
 // shifted is a chain of nodes with the given attributes each.
-func shifted(g *Graph, attributes ...[]int64) []*Node {
+func shifted(g *Graph, attributes ...[]int64) *Walk {
 	n := g.New(KindParameter, dtype.F32, []int64{3})
 	for _, list := range attributes {
 		m := g.New(testShift, dtype.F32, []int64{3})
@@ -50,49 +50,49 @@ func shifted(g *Graph, attributes ...[]int64) []*Node {
 	return g.Walk([]*Node{n})
 }
 
-func signatureOf(order []*Node) Signature { return Signature{Outputs: order[len(order)-1:]} }
+func signatureOf(walk *Walk) Signature { return Signature{Outputs: walk.Order[len(walk.Order)-1:]} }
 
 // TestFamilyIsAllButTheVariables changes one attribute at a time: a variable one leaves the family as it is, any
 // other and another case do not. The program with parameters says nothing of their values.
 func TestFamilyIsAllButTheVariables(t *testing.T) {
 	var g Graph
 	base := []int64{1, 0, 5, 2, 9}
-	order := shifted(&g, base, base)
-	family, numbers := AppendFamilyKey(nil, nil, order, signatureOf(order))
+	walk := shifted(&g, base, base)
+	family, numbers := walk.AppendFamilyKey(nil, nil, signatureOf(walk))
 	if want := []Variable{{1, false}, {5, false}, {2, false}, {9, true}}; !slices.Equal(numbers, append(want, want...)) {
 		t.Fatalf("numbers %v", numbers)
 	}
-	p, err := DecodeKey(AppendKey(nil, order, signatureOf(order)))
+	p, err := DecodeKey(walk.AppendKey(nil, signatureOf(walk)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := slices.Repeat([]bool{true}, len(numbers))
-	varied := p.Vary(order, all).AppendKey(nil)
+	varied := p.Vary(walk.Order, all).AppendKey(nil)
 	g.EndCall()
 	for position, alike := range []bool{true, false, true, true, true} {
 		for _, value := range []int64{3, 1 << 40} {
 			other := slices.Clone(base)
 			other[position] = value
-			order := shifted(&g, base, other)
-			key, changed := AppendFamilyKey(nil, nil, order, signatureOf(order))
+			walk := shifted(&g, base, other)
+			key, changed := walk.AppendFamilyKey(nil, nil, signatureOf(walk))
 			if bytes.Equal(key, family) != alike {
 				t.Errorf("attribute %d of %d: same family %v, want %v", position, value, !alike, alike)
 			}
 			if alike == slices.Equal(changed, numbers) {
 				t.Errorf("attribute %d of %d: numbers %v", position, value, changed)
 			}
-			p, err := DecodeKey(AppendKey(nil, order, signatureOf(order)))
+			p, err := DecodeKey(walk.AppendKey(nil, signatureOf(walk)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again := p.Vary(order, all).AppendKey(nil); bytes.Equal(again, varied) != alike {
+			if again := p.Vary(walk.Order, all).AppendKey(nil); bytes.Equal(again, varied) != alike {
 				t.Errorf("attribute %d of %d: same program %v, want %v", position, value, !alike, alike)
 			}
 			g.EndCall()
 		}
 	}
-	order = shifted(&g, base, []int64{1, 0, 5, -2, 9})
-	if key, _ := AppendFamilyKey(nil, nil, order, signatureOf(order)); bytes.Equal(key, family) {
+	walk = shifted(&g, base, []int64{1, 0, 5, -2, 9})
+	if key, _ := walk.AppendFamilyKey(nil, nil, signatureOf(walk)); bytes.Equal(key, family) {
 		t.Error("another case is in the same family")
 	}
 	g.EndCall()
@@ -105,8 +105,8 @@ func TestVariedProgramIsDecodedAndLowered(t *testing.T) {
 	var g Graph
 	seen := map[string][]bool{}
 	for range 300 {
-		order := shifted(&g, []int64{7, 1, -3, 4, 0}, []int64{7, 0, 2, -4, 1})
-		p, err := DecodeKey(AppendKey(nil, order, signatureOf(order)))
+		walk := shifted(&g, []int64{7, 1, -3, 4, 0}, []int64{7, 0, 2, -4, 1})
+		p, err := DecodeKey(walk.AppendKey(nil, signatureOf(walk)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestVariedProgramIsDecodedAndLowered(t *testing.T) {
 				words += 2
 			}
 		}
-		key := p.Vary(order, choice).AppendKey(nil)
+		key := p.Vary(walk.Order, choice).AppendKey(nil)
 		if other, ok := seen[string(key)]; ok && !slices.Equal(other, choice) {
 			t.Fatalf("parameters %v and %v have one key", choice, other)
 		}
@@ -149,15 +149,15 @@ func TestParameterReadAsConstantIsAnError(t *testing.T) {
 	n := g.New(testCareless, dtype.F32, nil)
 	n.AddInt(3)
 	n.AddOperand(g.New(KindParameter, dtype.F32, nil))
-	order := g.Walk([]*Node{n})
-	p, err := DecodeKey(AppendKey(nil, order, signatureOf(order)))
+	walk := g.Walk([]*Node{n})
+	p, err := DecodeKey(walk.AppendKey(nil, signatureOf(walk)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Lower("constant", 0); err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.Vary(order, []bool{true}).Lower("varied", 0)
+	_, err = p.Vary(walk.Order, []bool{true}).Lower("varied", 0)
 	if err == nil || !strings.Contains(err.Error(), "read as a constant") {
 		t.Fatalf("got %v", err)
 	}

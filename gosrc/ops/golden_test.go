@@ -111,8 +111,8 @@ func runRow(row string, args []Argument) (*ir.Program, error) {
 		}
 	}
 	roots = append(roots, access.writes...)
-	order := graph.Walk(roots)
-	program, err := ir.DecodeKey(ir.AppendKey(nil, order, ir.Signature{Outputs: roots}))
+	walk := graph.Walk(roots)
+	program, err := ir.DecodeKey(walk.AppendKey(nil, ir.Signature{Outputs: roots}))
 	graph.EndCall()
 	if err == nil && graph.Live() != 0 {
 		err = status.Errorf(status.Internal, "%d nodes outlive the call", graph.Live())

@@ -91,14 +91,14 @@ func walked(t *testing.T, row string, arguments []Argument) (family, varied []by
 	for _, result := range call.Results {
 		roots = append(roots, result.Node)
 	}
-	order := graph.Walk(roots)
+	walk := graph.Walk(roots)
 	signature := ir.Signature{Outputs: roots}
-	family, numbers = ir.AppendFamilyKey(nil, nil, order, signature)
-	p, err := ir.DecodeKey(ir.AppendKey(nil, order, signature))
+	family, numbers = walk.AppendFamilyKey(nil, nil, signature)
+	p, err := ir.DecodeKey(walk.AppendKey(nil, signature))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = p.Vary(order, slices.Repeat([]bool{true}, len(numbers)))
+	p = p.Vary(walk.Order, slices.Repeat([]bool{true}, len(numbers)))
 	if _, err := p.Lower("varied", 0); err != nil {
 		t.Errorf("%s with parameters: %v", row, err)
 	}
