@@ -41,6 +41,7 @@ def apply() -> None:
     patch_manual_seed()
     patch_backward()
     patch_foreach()
+    patch_module_conversion()
     refuse_torch_xla()
     _applied = True
 
@@ -346,6 +347,46 @@ def patch_foreach() -> None:
         return [*original(), DEVICE_TYPE]
 
     module._get_foreach_kernels_supported_devices = supported_devices
+
+
+# ---- modules ----
+
+
+class _Conversion(threading.local):
+    """During a conversion of a module: its old parameters by identity, each with the new one in its place."""
+
+    parameters: dict[int, tuple[torch.nn.Parameter, torch.nn.Parameter]] | None = None
+
+
+_conversion = _Conversion()
+
+
+def patch_module_conversion() -> None:
+    """A parameter that several modules hold (a tied weight) is one parameter on the device, too.
+
+    Within one device, and between the CPU and CUDA, torch puts the new data into the old parameter. Between the CPU
+    and xla it makes a new one, and makes it for each holder.
+    """
+    original = _probe(torch.nn.Module, "_apply")
+
+    @functools.wraps(original)
+    def convert(self: torch.nn.Module, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        outermost = _conversion.parameters is None
+        known = _conversion.parameters = {} if _conversion.parameters is None else _conversion.parameters
+        before = dict(self._parameters)
+        try:
+            result = original(self, fn, *args, **kwargs)
+            for name, old in before.items():
+                new = self._parameters[name]
+                if old is None or new is None or new is old or not (_on_xla(old) or _on_xla(new)):
+                    continue
+                self._parameters[name] = known.setdefault(id(old), (old, new))[1]
+            return result
+        finally:
+            if outermost:
+                _conversion.parameters = None
+
+    torch.nn.Module._apply = convert  # type: ignore[method-assign]
 
 
 # ---- torch_xla ----
