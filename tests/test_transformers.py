@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from model_comparison import compare_forward, compare_training, pair, to
+from model_comparison import compare_forward, compare_training, on_the_device, pair, to
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -57,8 +57,8 @@ def llama() -> nn.Module:
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**DECODER))
 
 
-def mistral() -> nn.Module:
-    return transformers.MistralForCausalLM(transformers.MistralConfig(**DECODER, sliding_window=4))
+def mistral(window: int = 4) -> nn.Module:
+    return transformers.MistralForCausalLM(transformers.MistralConfig(**DECODER, sliding_window=window))
 
 
 def qwen2() -> nn.Module:
@@ -136,3 +136,70 @@ def test_training_step_equals_cpu(name: str) -> None:
         return y.logits, y.loss
 
     compare_training(cpu, xla, call, programs=PROGRAMS)
+
+
+# ---- generation ----
+
+
+GENERATING: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
+    "gpt2": (gpt2, text),
+    "llama": (llama, text),
+    "mistral": (mistral, text),
+    "mistral, whose window fills up later": (lambda: mistral(11), text),
+    "qwen2": (qwen2, text),
+    "qwen3": (qwen3, text),
+    "t5": (t5, lambda: {"input_ids": tokens()}),
+    "t5, padded": (t5, text),
+    "whisper": (whisper, lambda: {"input_features": sound()["input_features"], "decoder_input_ids": torch.ones(BATCH, 1, dtype=torch.long)}),
+}
+# The prompt and a token; and a window that becomes full. Where its inputs are padded, t5 looks at the mask of the encoder's
+# before it builds masks, first with the prompt, then with a token: a small program for each look, and one for the encoder,
+# which the second look of the prompt cuts off from the decoder.
+MOST = {name: 5 if name == "t5, padded" else 3 for name in GENERATING}
+STATIC = {"max_new_tokens": 10, "do_sample": False, "cache_implementation": "static"}
+
+
+def generating(build: Callable[[], nn.Module]) -> tuple[nn.Module, nn.Module]:
+    """The models with larger weights: those of a model before its training say the same word again and again."""
+
+    def enlarged() -> nn.Module:
+        model = build().eval()
+        with torch.no_grad():
+            for p in model.parameters():
+                if p.dim() > 1:
+                    p.normal_(std=0.3)
+        return model
+
+    return pair(enlarged)
+
+
+@pytest.mark.parametrize("name", GENERATING)
+def test_generation_compiles_the_prompt_and_one_step(name: str) -> None:
+    """The tokens, which become more, are kept on the CPU; `generate` moves to the model's device what the model takes."""
+    build, data = GENERATING[name]
+    cpu, xla = generating(build)
+    if xla.config.is_encoder_decoder:  # its encoder alone is called with what the user gave
+        xla.get_encoder().register_forward_pre_hook(lambda module, args, kwargs: (to(args, "xla"), to(kwargs, "xla")), with_kwargs=True)
+    expected = cpu.generate(**data(), **STATIC)
+    assert len(expected[:, -10:].unique()) > 3, "expected different tokens"
+    with on_the_device(MOST[name]):
+        actual = xla.generate(**data(), **STATIC)
+    assert torch.equal(actual, expected)
+    with on_the_device(0):
+        again = xla.generate(**data(), **STATIC)
+    assert torch.equal(again, expected)
+
+
+def test_generation_from_tokens_on_the_device_equals_cpu() -> None:
+    """Each length of the tokens is a program there, but only once."""
+    cpu, xla = generating(llama)
+    options = {**STATIC, "max_new_tokens": 3}
+    expected = cpu.generate(**text(), **options)
+    # Two looks at the special tokens, two at the mask, one at the logits' processors, one where the mask is made; one for
+    # the prompt and one for each token.
+    with on_the_device(6 + 1 + 3):
+        actual = xla.generate(**to(text(), "xla"), **options)
+    assert actual.device.type == "xla"
+    assert torch.equal(actual.cpu(), expected)
+    with on_the_device(0):
+        assert torch.equal(xla.generate(**to(text(), "xla"), **options).cpu(), expected)
