@@ -12,7 +12,7 @@ import (
 )
 
 // Sampling of images and volumes at the positions of a grid (grid_sample). Along each dimension a
-// position reads one, two or four taps; the result sums over the product of the dimensions' taps.
+// position reads one, two or four taps; the result sums over the products of the dimensions' taps.
 
 var (
 	kindGridSamplerInputGrad = defineKind("xla_go::grid_sampler_input_grad", lowerGridSamplerInputGrad)
@@ -102,39 +102,49 @@ func metaGridSamplerBackward(spatial int) func(c *Call) error {
 	}
 }
 
-// gridTap is one input along a dimension: its index and whether it is inside, then its weight and
-// the weight's derivative by the grid's coordinate (no values where the mode is nearest).
-type gridTap struct {
-	index, inside, weight, slope hlo.Value
+// gridTaps are the inputs that the grid's positions read along one dimension, in arrays of the number
+// of taps and then the grid's dims without the coordinates: the taps' indices, -1 for one outside,
+// their weights, and the weights' derivatives by the grid's coordinate (neither where the mode is
+// nearest).
+type gridTaps struct {
+	index, weight, slope hlo.Value
 }
 
-// gridSampler computes taps; dims are the grid's without the coordinates.
+// gridSampler computes taps; dims are the grid's without the coordinates. All taps of a position
+// are in one array, so that a program is as large for the 64 of three cubic dimensions as for one.
 type gridSampler struct {
-	b             *hlo.Builder
+	elementwise
 	mode, outside int64
 	align         bool
 	dims          []int64
-	compute       dtype.Dtype
+	spatial       int
 }
 
-func (g *gridSampler) full(v float64) hlo.Value { return g.b.Full(g.compute, v, g.dims...) }
-
-func (g *gridSampler) op(op hlo.Opcode, x, y hlo.Value) hlo.Value { return g.b.Binary(op, x, y) }
+// count is the number of taps along a dimension.
+func (g *gridSampler) count() int64 {
+	switch g.mode {
+	case sampleNearest:
+		return 1
+	case sampleBicubic:
+		return 4
+	}
+	return 2
+}
 
 // pixel turns a coordinate in [-1, 1] into a position; slope is the position's derivative.
 func (g *gridSampler) pixel(x hlo.Value, size int64) (at, slope hlo.Value) {
 	n := float64(size)
-	x = g.op(hlo.Add, x, g.full(1))
+	x = g.addNumber(x, 1)
 	if g.align {
-		return g.op(hlo.Multiply, g.op(hlo.Divide, x, g.full(2)), g.full(n-1)), g.full((n - 1) / 2)
+		return g.scale(g.div(x, g.number(x, 2)), n-1), g.number(x, (n-1)/2)
 	}
-	at = g.op(hlo.Subtract, g.op(hlo.Multiply, x, g.full(n)), g.full(1))
-	return g.op(hlo.Divide, at, g.full(2)), g.full(n / 2)
+	at = g.addNumber(g.scale(x, n), -1)
+	return g.div(at, g.number(x, 2)), g.number(x, n/2)
 }
 
 // bring moves positions from outside to the inside as the padding mode says, and slope with them.
 func (g *gridSampler) bring(at, slope hlo.Value, size int64) (hlo.Value, hlo.Value) {
-	b, last := g.b, float64(size-1)
+	last := float64(size - 1)
 	if g.outside == outsideZeros {
 		return at, slope
 	}
@@ -144,175 +154,184 @@ func (g *gridSampler) bring(at, slope hlo.Value, size int64) (hlo.Value, hlo.Val
 			low, span = 0, last
 		}
 		if span == 0 {
-			return g.full(0), g.full(0)
+			return g.zero(at), g.zero(at)
 		}
-		at = g.op(hlo.Subtract, at, g.full(low))
-		negative := b.Compare("LT", at, g.full(0))
-		at = b.Unary(hlo.Abs, at)
-		rest := g.op(hlo.Remainder, at, g.full(span))
-		flips := b.Unary(hlo.Floor, g.op(hlo.Divide, at, g.full(span)))
-		odd := b.Compare("NE", g.op(hlo.Remainder, flips, g.full(2)), g.full(0))
-		at = g.op(hlo.Add, b.Select(odd, g.op(hlo.Subtract, g.full(span), rest), rest), g.full(low))
-		slope = b.Select(b.Binary(hlo.Xor, negative, odd), b.Unary(hlo.Negate, slope), slope)
+		at = g.addNumber(at, -low)
+		negative := g.isNegative(at)
+		at = g.abs(at)
+		rest := g.Binary(hlo.Remainder, at, g.number(at, span))
+		flips := g.Unary(hlo.Floor, g.div(at, g.number(at, span)))
+		odd := g.unequal(g.Binary(hlo.Remainder, flips, g.number(at, 2)), g.zero(at))
+		at = g.addNumber(g.Select(odd, g.sub(g.number(at, span), rest), rest), low)
+		slope = g.Select(g.Binary(hlo.Xor, negative, odd), g.neg(slope), slope)
 	}
-	off := b.Binary(hlo.Or, b.Compare("LE", at, g.full(0)), b.Compare("GE", at, g.full(last)))
-	slope = b.Select(off, g.full(0), slope)
-	return b.Clamp(b.Full(g.compute, 0), at, b.Full(g.compute, last)), slope
+	off := g.or(g.atMost(at, g.zero(at)), g.atLeast(at, g.number(at, last)))
+	slope = g.Select(off, g.zero(slope), slope)
+	return g.Clamp(g.Full(at.Dtype(), 0), at, g.Full(at.Dtype(), last)), slope
 }
 
-// tap makes a tap of a whole-numbered position.
-func (g *gridSampler) tap(at, weight, slope hlo.Value, size int64) gridTap {
-	b := g.b
-	inside := b.Binary(hlo.And, b.Compare("GE", at, g.full(0)), b.Compare("LE", at, g.full(float64(size-1))))
-	// A position outside becomes -1, which a scatter drops.
-	index := b.Convert(b.Select(inside, at, g.full(-1)), dtype.S32)
-	return gridTap{index, inside, weight, slope}
+// index gives whole-numbered positions as indices. One outside becomes -1, which a scatter drops.
+func (g *gridSampler) index(at hlo.Value, size int64) hlo.Value {
+	inside := g.and(g.atLeast(at, g.zero(at)), g.atMost(at, g.number(at, float64(size-1))))
+	return g.Convert(g.Select(inside, at, g.number(at, -1)), dtype.S32)
 }
 
-// taps gives the taps of coordinate x along a dimension.
-func (g *gridSampler) taps(x hlo.Value, size int64) []gridTap {
-	b := g.b
+// taps gives the taps of coordinate x along a dimension; x is of the taps' dims.
+func (g *gridSampler) taps(x hlo.Value, size int64) gridTaps {
 	at, slope := g.pixel(x, size)
+	tap := g.Iota(x.Dtype(), x.Dims(), 0)
 	if g.mode == sampleBicubic {
-		return g.cubicTaps(at, slope, size)
+		return g.cubicTaps(at, slope, tap, size)
 	}
 	at, slope = g.bring(at, slope, size)
 	if g.mode == sampleNearest {
-		return []gridTap{g.tap(b.Unary(hlo.RoundNearestEven, at), hlo.Value{}, hlo.Value{}, size)}
+		return gridTaps{index: g.index(g.Unary(hlo.RoundNearestEven, at), size)}
 	}
-	low := b.Unary(hlo.Floor, at)
-	high := g.op(hlo.Add, low, g.full(1))
-	return []gridTap{
-		g.tap(low, g.op(hlo.Subtract, high, at), b.Unary(hlo.Negate, slope), size),
-		g.tap(high, g.op(hlo.Subtract, at, low), slope, size),
+	low, isLow := g.Unary(hlo.Floor, at), g.isZero(tap)
+	return gridTaps{
+		index:  g.index(g.add(low, tap), size),
+		weight: g.Select(isLow, g.sub(g.addNumber(low, 1), at), g.sub(at, low)),
+		slope:  g.Select(isLow, g.neg(slope), slope),
 	}
 }
 
-func (g *gridSampler) cubicTaps(at, slope hlo.Value, size int64) []gridTap {
+func (g *gridSampler) cubicTaps(at, slope, tap hlo.Value, size int64) gridTaps {
 	const a = -0.75
-	b := g.b
-	low := b.Unary(hlo.Floor, at)
-	t := g.op(hlo.Subtract, at, low)
-	polynomial := func(x hlo.Value, c ...float64) hlo.Value {
-		y := g.full(c[0])
-		for _, v := range c[1:] {
-			y = g.op(hlo.Add, g.op(hlo.Multiply, y, x), g.full(v))
-		}
-		return y
-	}
-	var taps []gridTap
-	for k := range 4 {
-		// Distance from the tap: t+1, t, 1-t, 2-t.
-		x := g.op(hlo.Add, t, g.full(float64(1-k)))
-		sign := 1.0
-		if k >= 2 {
-			x, sign = b.Unary(hlo.Negate, x), -1
-		}
-		var weight, derivative hlo.Value
-		if k == 1 || k == 2 {
-			weight, derivative = polynomial(x, a+2, -(a+3), 0, 1), polynomial(x, 3*(a+2), -2*(a+3), 0)
-		} else {
-			weight, derivative = polynomial(x, a, -5*a, 8*a, -4*a), polynomial(x, 3*a, -10*a, 8*a)
-		}
-		derivative = g.op(hlo.Multiply, g.op(hlo.Multiply, derivative, g.full(sign)), slope)
-		position, _ := g.bring(g.op(hlo.Add, low, g.full(float64(k-1))), slope, size)
-		taps = append(taps, g.tap(position, weight, derivative, size))
-	}
-	return taps
+	low := g.Unary(hlo.Floor, at)
+	fraction := g.sub(at, low)
+	// The distance from the tap is t+1, t, 1-t and 2-t for a fraction of t.
+	offset := g.addNumber(tap, -1)
+	isAbove := g.isPositive(offset)
+	distance := g.sub(fraction, offset)
+	distance = g.Select(isAbove, g.neg(distance), distance)
+	isNear := g.equal(g.abs(g.addNumber(tap, -1.5)), g.number(tap, 0.5))
+	weight := g.Select(isNear,
+		g.polynomial(distance, []float64{1, 0, -(a + 3), a + 2}),
+		g.polynomial(distance, []float64{-4 * a, 8 * a, -5 * a, a}))
+	derivative := g.Select(isNear,
+		g.polynomial(distance, []float64{0, -2 * (a + 3), 3 * (a + 2)}),
+		g.polynomial(distance, []float64{8 * a, -10 * a, 3 * a}))
+	derivative = g.mul(g.Select(isAbove, g.neg(derivative), derivative), slope)
+	position, _ := g.bring(g.add(low, offset), slope, size)
+	return gridTaps{g.index(position, size), weight, derivative}
 }
 
 // allTaps reads the grid: its last dimension holds x, y and z, in the order opposite to sizes.
-func (g *gridSampler) allTaps(grid hlo.Value, sizes []int64) [][]gridTap {
-	b, rank := g.b, grid.Rank()
-	taps := make([][]gridTap, len(sizes))
+func (g *gridSampler) allTaps(grid hlo.Value, sizes []int64) []gridTaps {
+	rank := grid.Rank()
+	dims := append([]int64{g.count()}, g.dims...)
+	taps := make([]gridTaps, len(sizes))
 	for i := range sizes {
-		k := int64(len(sizes) - 1 - i)
-		start, limit := make([]int64, rank), slices.Clone(grid.Dims())
-		start[rank-1], limit[rank-1] = k, k+1
-		taps[i] = g.taps(b.Reshape(b.Slice(grid, start, limit, nil), g.dims), sizes[i])
+		x := sliceDim(g.Builder, grid, rank-1, int64(len(sizes)-1-i), int64(len(sizes)-i))
+		taps[i] = g.taps(g.Broadcast(g.Reshape(x, g.dims), dims, dimsFrom(1, len(g.dims))), sizes[i])
 	}
 	return taps
 }
 
-// corners lists the products of the dimensions' taps, one tap of each.
-func corners(taps [][]gridTap) [][]gridTap {
-	list := [][]gridTap{nil}
-	for _, along := range taps {
-		var longer [][]gridTap
-		for _, corner := range list {
-			for _, t := range along {
-				longer = append(longer, append(slices.Clone(corner), t))
-			}
-		}
-		list = longer
+// dimsFrom lists n dimensions from first on.
+func dimsFrom(first, n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = first + i
 	}
 	return list
 }
 
-// weight multiplies the corner's weights; in dimension slope, if that is one, its derivative.
-func (g *gridSampler) weight(corner []gridTap, slope int) hlo.Value {
+// cornerDims are, for every dimension, the number of its taps, and then the grid's dims: the corners
+// of a position are the products of the dimensions' taps.
+func (g *gridSampler) cornerDims() []int64 {
+	return slices.Concat(slices.Repeat([]int64{g.count()}, g.spatial), g.dims)
+}
+
+// overCorners repeats what belongs to the taps of dimension i for the others' taps.
+func (g *gridSampler) overCorners(v hlo.Value, i int) hlo.Value {
+	return g.Broadcast(v, g.cornerDims(), append([]int{i}, dimsFrom(g.spatial, len(g.dims))...))
+}
+
+// weight multiplies the corners' weights; in dimension slope, if that is one, its derivative.
+func (g *gridSampler) weight(taps []gridTaps, slope int) hlo.Value {
 	var w hlo.Value
-	for i, t := range corner {
+	for i, t := range taps {
 		f := t.weight
 		if i == slope {
 			f = t.slope
 		}
+		f = g.overCorners(f, i)
 		if w.Valid() {
-			f = g.op(hlo.Multiply, w, f)
+			f = g.mul(w, f)
 		}
 		w = f
 	}
 	return w
 }
 
-// positions gives the corner's indices into the input, with the batch's number in front.
-func (g *gridSampler) positions(corner []gridTap) hlo.Value {
-	b := g.b
-	column := append(slices.Clone(g.dims), 1)
-	parts := []hlo.Value{b.Iota(dtype.S32, column, 0)}
-	for _, t := range corner {
-		parts = append(parts, b.Reshape(t.index, column))
+// positions gives the corners' indices into the input, with the batch's number in front.
+func (g *gridSampler) positions(taps []gridTaps) hlo.Value {
+	dims := append(g.cornerDims(), 1)
+	parts := []hlo.Value{g.Iota(dtype.S32, dims, g.spatial)}
+	for i, t := range taps {
+		parts = append(parts, g.Reshape(g.overCorners(t.index, i), dims))
 	}
-	return b.Concatenate(parts, len(g.dims))
+	return g.Concatenate(parts, len(dims)-1)
 }
 
-// read gathers the corner's inputs, zero outside, in the order (batch, channel, grid).
-func (g *gridSampler) read(x hlo.Value, corner []gridTap, dims []int64) hlo.Value {
-	b, rank := g.b, x.Rank()
-	spatial := make([]int64, rank-2)
-	sizes := make([]int64, rank)
+// channelDims are cornerDims with the channels after the batch.
+func (g *gridSampler) channelDims(channels int64) []int64 {
+	return slices.Insert(g.cornerDims(), g.spatial+1, channels)
+}
+
+// read gathers the corners' inputs, zero outside, of channelDims.
+func (g *gridSampler) read(x hlo.Value, taps []gridTaps) hlo.Value {
+	sizes := make([]int64, x.Rank())
 	for i := range sizes {
 		sizes[i] = 1
-		if i >= 2 {
-			spatial[i-2] = int64(i)
-		}
 	}
-	sizes[1] = x.Dims()[1]
-	batchAndSpace := append([]int64{0}, spatial...)
-	v := b.Gather(x, g.positions(corner), hlo.GatherDims{
-		OffsetDims: []int64{1}, CollapsedSliceDims: batchAndSpace, StartIndexMap: batchAndSpace,
-		IndexVectorDim: int64(len(g.dims)), SliceSizes: sizes,
+	channels := x.Dims()[1]
+	sizes[1] = channels
+	v := g.Gather(x, g.positions(taps), hlo.GatherDims{
+		OffsetDims: []int64{int64(g.spatial + 1)}, CollapsedSliceDims: g.batchAndSpace(), StartIndexMap: g.batchAndSpace(),
+		IndexVectorDim: int64(len(g.cornerDims())), SliceSizes: sizes,
 	})
-	inside := corner[0].inside
-	for _, t := range corner[1:] {
-		inside = b.Binary(hlo.And, inside, t.inside)
+	var inside hlo.Value
+	for i, t := range taps {
+		here := g.overCorners(g.Compare("GE", t.index, g.FullInt(dtype.S32, 0, t.index.Dims()...)), i)
+		if inside.Valid() {
+			here = g.and(inside, here)
+		}
+		inside = here
 	}
-	return b.Select(g.overChannels(inside, dims), v, b.Full(x.Dtype(), 0, dims...))
+	return g.Select(g.overChannels(inside, channels), v, g.zero(v))
 }
 
-// overChannels repeats a value of the grid's dims for every channel.
-func (g *gridSampler) overChannels(v hlo.Value, dims []int64) hlo.Value {
-	at := []int{0}
-	for i := 2; i < len(dims); i++ {
-		at = append(at, i)
+// batchAndSpace are the input's dimensions that an index goes into.
+func (g *gridSampler) batchAndSpace() []int64 {
+	list := []int64{0}
+	for i := range g.spatial {
+		list = append(list, int64(i+2))
 	}
-	return g.b.Broadcast(v, dims, at)
+	return list
+}
+
+// overChannels repeats a value of cornerDims for every channel.
+func (g *gridSampler) overChannels(v hlo.Value, channels int64) hlo.Value {
+	at := dimsFrom(0, v.Rank()+1)
+	return g.Broadcast(v, g.channelDims(channels), slices.Delete(at, g.spatial+1, g.spatial+2))
+}
+
+// sumOverCorners adds up over the first dimensions, which are the corners'.
+func (g *gridSampler) sumOverCorners(v hlo.Value) hlo.Value {
+	return g.ReduceOp(hlo.Add, v, g.Full(v.Dtype(), 0), dimsFrom(0, g.spatial))
+}
+
+// gradient repeats the result's gradient for every corner.
+func (g *gridSampler) gradient(grad hlo.Value) hlo.Value {
+	return g.Broadcast(grad, g.channelDims(grad.Dims()[1]), dimsFrom(g.spatial, grad.Rank()))
 }
 
 func readGridSampler(l *ir.Lowering, grid hlo.Value) *gridSampler {
 	return &gridSampler{
-		b: l.B, mode: l.Int(), outside: l.Int(), align: l.Bool(),
-		dims: grid.Dims()[:grid.Rank()-1], compute: grid.Dtype(),
+		elementwise: elementwise{l.B}, mode: l.Int(), outside: l.Int(), align: l.Bool(),
+		dims: grid.Dims()[:grid.Rank()-1], spatial: grid.Rank() - 2,
 	}
 }
 
@@ -323,18 +342,12 @@ func lowerGridSampler(l *ir.Lowering) hlo.Value {
 	}
 	x, grid := as(b, l.In(0), compute), as(b, l.In(1), compute)
 	g := readGridSampler(l, grid)
-	var sum hlo.Value
-	for _, corner := range corners(g.allTaps(grid, x.Dims()[2:])) {
-		v := g.read(x, corner, l.Dims)
-		if w := g.weight(corner, -1); w.Valid() {
-			v = g.op(hlo.Multiply, v, g.overChannels(w, l.Dims))
-		}
-		if sum.Valid() {
-			v = g.op(hlo.Add, sum, v)
-		}
-		sum = v
+	taps := g.allTaps(grid, x.Dims()[2:])
+	v := g.read(x, taps)
+	if g.mode == sampleNearest {
+		return as(b, b.Reshape(v, l.Dims), l.Dtype)
 	}
-	return as(b, sum, l.Dtype)
+	return as(b, g.sumOverCorners(g.mul(v, g.overChannels(g.weight(taps, -1), x.Dims()[1]))), l.Dtype)
 }
 
 // lowerGridSamplerInputGrad adds the weighed gradient to each corner's inputs.
@@ -346,20 +359,16 @@ func lowerGridSamplerInputGrad(l *ir.Lowering) hlo.Value {
 		return as(b, sum, l.Dtype)
 	}
 	g := readGridSampler(l, grid)
-	inserted := []int64{0}
-	for i := 2; i < len(l.Dims); i++ {
-		inserted = append(inserted, int64(i))
+	taps := g.allTaps(grid, l.Dims[2:])
+	channels := l.Dims[1]
+	update := g.gradient(grad)
+	if g.mode != sampleNearest {
+		update = g.mul(update, g.overChannels(g.weight(taps, -1), channels))
 	}
-	for _, corner := range corners(g.allTaps(grid, l.Dims[2:])) {
-		update := grad
-		if w := g.weight(corner, -1); w.Valid() {
-			update = g.op(hlo.Multiply, grad, g.overChannels(w, grad.Dims()))
-		}
-		sum = b.Scatter([]hlo.Value{sum}, g.positions(corner), []hlo.Value{update}, hlo.ScatterDims{
-			UpdateWindowDims: []int64{1}, InsertedWindowDims: inserted, ScatterDimsToOperandDims: inserted,
-			IndexVectorDim: int64(len(g.dims)),
-		}, b.ScalarComputation(hlo.Add, compute))[0]
-	}
+	sum = b.Scatter([]hlo.Value{sum}, g.positions(taps), []hlo.Value{update}, hlo.ScatterDims{
+		UpdateWindowDims: []int64{int64(g.spatial + 1)}, InsertedWindowDims: g.batchAndSpace(), ScatterDimsToOperandDims: g.batchAndSpace(),
+		IndexVectorDim: int64(len(g.cornerDims())),
+	}, b.ScalarComputation(hlo.Add, compute))[0]
 	return as(b, sum, l.Dtype)
 }
 
@@ -371,23 +380,13 @@ func lowerGridSamplerGridGrad(l *ir.Lowering) hlo.Value {
 	if g.mode == sampleNearest || shape.Product(grad.Dims()) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
-	spatial := x.Rank() - 2
-	sums := make([]hlo.Value, spatial)
-	for _, corner := range corners(g.allTaps(grid, x.Dims()[2:])) {
-		v := g.op(hlo.Multiply, grad, g.read(x, corner, grad.Dims()))
-		v = b.ReduceOp(hlo.Add, v, b.Full(compute, 0), []int{1})
-		for i := range sums {
-			term := g.op(hlo.Multiply, v, g.weight(corner, i))
-			if sums[i].Valid() {
-				term = g.op(hlo.Add, sums[i], term)
-			}
-			sums[i] = term
-		}
-	}
+	taps := g.allTaps(grid, x.Dims()[2:])
+	v := g.mul(g.gradient(grad), g.read(x, taps))
+	v = b.ReduceOp(hlo.Add, v, b.Full(compute, 0), []int{g.spatial + 1})
 	column := append(slices.Clone(g.dims), 1)
-	parts := make([]hlo.Value, spatial)
-	for i, s := range sums {
-		parts[spatial-1-i] = b.Reshape(s, column)
+	parts := make([]hlo.Value, g.spatial)
+	for i := range parts {
+		parts[g.spatial-1-i] = b.Reshape(g.sumOverCorners(g.mul(v, g.weight(taps, i))), column)
 	}
 	return as(b, b.Concatenate(parts, len(g.dims)), l.Dtype)
 }
