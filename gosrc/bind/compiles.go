@@ -2,6 +2,7 @@ package bind
 
 import (
 	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/executor"
 )
 
 // LocateCompiles says where in the user's code the compiles, and the cuts under analysis, were started that nobody has
@@ -38,6 +39,13 @@ func SetStrict(on bool) (ok bool, err error) {
 		space.Core.SetStrict(on)
 	}
 	return space != nil, nil
+}
+
+// ChecksWaitBegin gives a token to wait, in strict mode, for what the newest step of each device has checked: the next sync
+// or read raises what failed. Not blocking.
+func ChecksWaitBegin() (token int64, err error) {
+	defer guard(&err)
+	return waitForCore((*executor.Core).AwaitChecks), nil
 }
 
 // SetEager makes each operator call a step of its own, or lets calls gather again. False before the first device use.

@@ -181,7 +181,8 @@ func argument(a *ops.Argument, c *C.xla_go_argument) error {
 	return nil
 }
 
-func runCall(c *C.xla_go_call) (err error) {
+// runCall traces a call. checked is its step where eager mode has to wait for what that checks.
+func runCall(c *C.xla_go_call) (checked *executor.Step, err error) {
 	noteStack()
 	row := rows[c.op]
 	n := int(c.argument_count)
@@ -193,7 +194,7 @@ func runCall(c *C.xla_go_call) (err error) {
 	device := 0
 	for i := range arguments {
 		if err := argument(&call.Args[i], &arguments[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if call.DefaultDtype = dtype.FromTorch(int32(c.default_dtype)); !call.DefaultDtype.IsFloat() {
@@ -201,20 +202,20 @@ func runCall(c *C.xla_go_call) (err error) {
 	}
 	call.InPlace = c.in_place != 0
 	if err := call.Run(row, &space.Core.Graph, space); err != nil {
-		return err
+		return nil, err
 	}
 	if call.InPlace {
 		if err := writeSelf(); err != nil {
-			return err
+			return nil, err
 		}
 		device = call.Args[0].View.Storage.(*tensor.Storage).Device().Index
 	} else {
 		for i, r := range call.Results {
 			if i >= int(c.output_count) {
-				return status.Errorf(status.Internal, "%s(): the row has %d results, the schema %d", row.Name, len(call.Results), int(c.output_count))
+				return nil, status.Errorf(status.Internal, "%s(): the row has %d results, the schema %d", row.Name, len(call.Results), int(c.output_count))
 			}
 			if err := output(&c.outputs[i], r); err != nil {
-				return err
+				return nil, err
 			}
 			if r.Node != nil {
 				device = int(c.outputs[i].storage.device)
@@ -223,9 +224,12 @@ func runCall(c *C.xla_go_call) (err error) {
 	}
 	d, err := space.Core.Device(device)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return d.EndCall()
+	if err := d.EndCall(); err != nil || !space.Core.IsEager() {
+		return nil, err
+	}
+	return d.TakeAwaited(), nil
 }
 
 // writeSelf puts result 0 into argument 0, with torch's checks of an in-place operator.

@@ -27,18 +27,50 @@ const waitSlice = 50 * time.Millisecond
 
 //export xlaGoOp
 func xlaGoOp(c *C.xla_go_call) (result C.int32_t) {
+	result, checked := traceOp(c)
+	if checked == nil || result != 0 {
+		return result
+	}
+	defer recovered(&c.error, &result)
+	for !checked.AwaitChecks(time.Hour) {
+	}
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	if err := checked.Device().TakeDeferredError(); err != nil {
+		dropOutputs(c)
+		return fail(&c.error, err)
+	}
+	return 0
+}
+
+// traceOp runs the row. In eager mode it gives the step of the call, where what that checks has to be waited for.
+func traceOp(c *C.xla_go_call) (result C.int32_t, checked *executor.Step) {
 	core := space.Core
 	core.Mu.Lock()
 	defer core.Mu.Unlock()
 	defer recovered(&c.error, &result)
 	// On an error too: what the call made and nothing took is freed.
 	defer core.Graph.EndCall()
-	err := runCall(c)
+	checked, err := runCall(c)
 	showCompiles()
 	if err != nil {
-		return fail(&c.error, err)
+		return fail(&c.error, err), nil
 	}
-	return 0
+	return 0, checked
+}
+
+// dropOutputs forgets the results of a call that fails after all: the adapter uses their handles again. Under Core.Mu.
+func dropOutputs(c *C.xla_go_call) {
+	if c.in_place != 0 {
+		return
+	}
+	for i := range int(c.output_count) {
+		if s := c.outputs[i].storage; s != nil && s.id != 0 {
+			space.Drop(int64(s.id))
+			s.id, s.has_buffer = 0, 0
+		}
+	}
 }
 
 //export xlaGoDrop

@@ -41,7 +41,7 @@ type executable struct {
 	done        chan struct{}
 	computation client.Computation
 	shardings   []*hlo.Sharding // of the outputs of a partitioned program
-	scalarBytes int
+	checks      []ir.Check      // of the program's last output, which is there where there is one
 	err         error
 }
 
@@ -141,10 +141,10 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 	if err == nil {
 		program.Donors = e.donors
 		program.SetStacks(stacks)
-		e.computation, e.scalarBytes, fromDisk, err = c.build(program, d, c.persistence, e.eager)
+		e.computation, e.checks, fromDisk, err = c.build(program, d, c.persistence, e.eager)
 	}
 	if err == nil && e.partitioned {
-		e.shardings, err = outputShardings(e.computation, len(program.Outputs))
+		e.shardings, err = outputShardings(e.computation, len(program.Outputs), e.checks)
 	}
 	e.err = err
 	took := time.Since(started)
@@ -162,12 +162,13 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 }
 
 // build lowers and compiles a program, or finds it compiled in kept, which may be nil. BLOCKING.
-func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bool) (computation client.Computation, scalarBytes int, fromDisk bool, err error) {
+func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bool) (computation client.Computation, checks []ir.Check, fromDisk bool, err error) {
 	started := time.Now()
+	program.Unchecked = !c.options.Checks
 	module, err := program.Lower("step", c.options.TupleThreshold)
 	loweringTime.Observe(time.Since(started))
 	if err != nil {
-		return nil, 0, false, err
+		return nil, nil, false, err
 	}
 	instance := client.CompileInstance{
 		HLO: module.HLO, Name: "step", CompilationDevice: d.name, ParameterIsTupledArguments: module.TupledArguments, EagerMode: eager,
@@ -182,22 +183,22 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 	if kept != nil {
 		key, err = c.persistentKey(kept, program, instance)
 		if err != nil {
-			return nil, 0, false, err
+			return nil, nil, false, err
 		}
 		if found := kept.load(key, instance.Devices); found != nil {
-			return found, module.ScalarWords * 4, true, nil
+			return found, module.Checks, true, nil
 		}
 	}
 	if c.options.CompileStableHLO {
 		text, err := stablehlo.Text(module.HLO)
 		if err != nil {
-			return nil, 0, false, program.BlameAll(status.Annotate(err, "compile"))
+			return nil, nil, false, program.BlameAll(status.Annotate(err, "compile"))
 		}
 		instance.HLO, instance.MLIR, instance.ParameterIsTupledArguments = nil, []byte(text), false // tuples are arguments one by one
 	}
 	compiled, err := c.client.Compile([]client.CompileInstance{instance})
 	if err != nil {
-		return nil, 0, false, module.Blame(program, status.Annotate(err, "compile"))
+		return nil, nil, false, module.Blame(program, status.Annotate(err, "compile"))
 	}
 	if kept != nil {
 		kept.store(key, program, compiled[0])
@@ -205,10 +206,10 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 	if c.options.DumpDirectory != "" {
 		if err := c.dump(module.HLO, compiled[0]); err != nil {
 			compiled[0].Close()
-			return nil, 0, false, err
+			return nil, nil, false, err
 		}
 	}
-	return compiled[0], module.ScalarWords * 4, false, nil
+	return compiled[0], module.Checks, false, nil
 }
 
 // persistentKey is the key of a program that may tell where it was written, which it does not depend on.

@@ -101,6 +101,7 @@ type Device struct {
 	pendingRoots  int
 	madeSinceCut  int64
 	deferredError error   // see TakeDeferredError
+	awaited       *Step   // see TakeAwaited
 	unlabelled    []*step // queued, with outputs whose shardings their compile will tell
 
 	partitioning atomic.Pointer[partitioning] // nil while programs run on one device each
@@ -230,6 +231,9 @@ func (r *Root) setPending(pending bool) {
 
 // SetEager makes each operator call a step of its own (true), or lets calls gather in a graph again.
 func (c *Core) SetEager(on bool) { c.eager.Store(on) }
+
+// IsEager is true where SetEager has said so.
+func (c *Core) IsEager() bool { return c.eager.Load() }
 
 // EndCall ends an operator call on the device: frees its unused nodes, and cuts the graph where it
 // has grown past the limit, or always in eager mode. A cut only queues work. Under Core.Mu.

@@ -98,6 +98,10 @@ func (d *Device) cut(cause string) (*Step, error) {
 	aliasCount.Observe(float64(len(e.donors)))
 	s.executable = e
 	s.stacks = ir.Stacks(walk.Order, varied)
+	d.awaited = nil
+	if (core.eager.Load() || core.strict.Load() > 0) && mayCheck(walk.Order) {
+		d.awaited = &Step{s}
+	}
 	core.analysis.cut(s, cause, len(walk.Order), core.CompileCount() > started)
 	for parameter := range missing(e.donors, donors.allowed) {
 		s.withheld = append(s.withheld, parameter)

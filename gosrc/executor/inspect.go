@@ -38,6 +38,7 @@ func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, e
 	case "dot":
 		return program.DOT(), nil
 	case "hlo", "stablehlo":
+		program.Unchecked = !c.options.Checks
 		module, err := program.Lower("step", c.options.TupleThreshold)
 		if err != nil {
 			return "", err

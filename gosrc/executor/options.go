@@ -25,6 +25,8 @@ type Options struct {
 	Programs int
 	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).
 	Donate bool
+	// Checks has programs tell of positions and classes that are out of range, which raise then (XLA_GO_INDEX_CHECKS).
+	Checks bool
 	// Partition makes device 0 stand for all devices from the start, and partitions programs over them (XLA_USE_SPMD).
 	Partition bool
 	// DumpDirectory receives each compiled program as text, before and after XLA's passes, with
@@ -52,7 +54,7 @@ type Options struct {
 
 // DefaultOptions are the settings where the environment says nothing else.
 func DefaultOptions() Options {
-	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Programs: 2048, Donate: true}
+	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Programs: 2048, Donate: true, Checks: true}
 }
 
 // OptionsFromEnvironment are the default settings with what the environment changes.
@@ -63,6 +65,7 @@ func OptionsFromEnvironment() Options {
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
 	o.Programs = env.Int("XLA_COMPILATION_CACHE_SIZE", o.Programs)
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
+	o.Checks = env.Bool("XLA_GO_INDEX_CHECKS", o.Checks)
 	o.Partition = env.Bool("XLA_USE_SPMD", o.Partition)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
 	o.CompileStableHLO = env.Bool("XLA_STABLEHLO_COMPILE", false)

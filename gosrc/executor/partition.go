@@ -133,9 +133,12 @@ func (r *Root) wanted() *hlo.Sharding {
 	return nil
 }
 
-// outputShardings reads how the compiler lays the results out.
-func outputShardings(computation client.Computation, results int) ([]*hlo.Sharding, error) {
+// outputShardings reads how the compiler lays the results out, without the one that a program with checks has after them.
+func outputShardings(computation client.Computation, results int, checks []ir.Check) ([]*hlo.Sharding, error) {
 	told := computation.OutputShardings()
+	if len(checks) > 0 && len(told) == results+1 {
+		told = told[:results]
+	}
 	if len(told) != results {
 		return nil, status.Errorf(status.Internal, "compile: expected the shardings of %d results, got %d", results, len(told))
 	}
@@ -176,6 +179,7 @@ func (d *Device) launchPartitioned(s *step, arguments []client.Data) (outputs []
 	countReplicated.Add(1)
 	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: s.executable.eager}
 	outputs, err = c.ExecuteReplicated(s.executable.computation, arguments, local, options)
+	outputs, err = s.takeChecked(outputs, err)
 	return outputs, true, s.checkResults(outputs, err)
 }
 

@@ -49,6 +49,13 @@ func (w *Wait) Poll(timeout time.Duration) (done bool, err error) {
 		if err == nil && w.ready == nil {
 			ready, failure := w.client.Readiness(data)
 			if ready && failure == nil {
+				if b.IsUnverified() {
+					select {
+					case <-b.Settled():
+					case <-wait():
+						return false, nil
+					}
+				}
 				w.next++
 				continue
 			}

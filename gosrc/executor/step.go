@@ -25,12 +25,16 @@ type step struct {
 	scalars    []byte
 	stacks     []ir.Stack    // of the nodes of the executable's program, nil for none
 	withheld   []int         // donors of the executable that this run must not consume
+	checked    client.Data   // which check of the program failed; nil where it has none. See verify
 	fence      chan struct{} // closed when every output has data or an error
 	settled    chan struct{} // closed when the outputs' values are final
 }
 
 // Step is a handle on a queued step, for waiting.
 type Step struct{ s *step }
+
+// Device gives the device that the step runs on.
+func (s *Step) Device() *Device { return s.s.device }
 
 // Buffers gives the step's outputs, retained: the caller releases each.
 func (s *Step) Buffers() []*ir.Buffer {
@@ -127,7 +131,11 @@ func (d *Device) run(s *step) {
 		d.core.saveGraph(s)
 	}
 	data, launched, err := d.launch(s)
+	unverified := s.dependsOnChecks()
 	for i, out := range s.outputs {
+		if unverified {
+			out.AwaitVerification()
+		}
 		if err == nil {
 			out.Fulfill(data[i])
 		} else {
@@ -140,7 +148,7 @@ func (d *Device) run(s *step) {
 	close(s.fence)
 	// A small program has often ended by now; then nobody needs to be woken to see to its end.
 	if err == nil && d.unended.Load() == 0 {
-		if ready, failure := d.core.client.Readiness(data[s.kept]); ready && failure == nil {
+		if ready, failure := d.core.client.Readiness(data[s.kept]); ready && failure == nil && d.isChecked(s) {
 			d.end(s)
 			return
 		}
@@ -151,6 +159,7 @@ func (d *Device) run(s *step) {
 
 // end closes the books of a step whose outputs are final.
 func (d *Device) end(s *step) {
+	d.verify(s)
 	close(s.settled)
 	d.release(s)
 }
@@ -236,6 +245,7 @@ func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err erro
 	countExecute.Add(1)
 	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: e.eager}
 	outputs, err = d.core.client.ExecuteComputation(e.computation, arguments, d.name, options)
+	outputs, err = s.takeChecked(outputs, err)
 	return outputs, true, s.checkResults(outputs, err)
 }
 
@@ -286,12 +296,13 @@ func (d *Device) runApart(s *step) {
 		if s.executable.partitioned {
 			part.Shardings = s.executable.shardings[i : i+1] // its leaf is in keys with this one
 		}
-		computation, _, _, err := d.core.build(part, d, nil, false)
+		computation, checks, _, err := d.core.build(part, d, nil, false)
 		if err != nil {
 			out.Replace(nil, err)
 			continue
 		}
-		single := &step{device: d, executable: &executable{computation: computation, partitioned: s.executable.partitioned}, outputs: s.outputs[i : i+1]}
+		single := &step{device: d, stacks: part.Stacks(), outputs: s.outputs[i : i+1]}
+		single.executable = &executable{key: part.AppendKey(nil), computation: computation, checks: checks, partitioned: s.executable.partitioned}
 		for _, p := range parameters {
 			single.arguments = append(single.arguments, s.arguments[p])
 		}
@@ -302,7 +313,9 @@ func (d *Device) runApart(s *step) {
 			out.Replace(nil, err)
 		} else {
 			out.Replace(data[0], nil)
+			d.verify(single)
 		}
+		single.dropChecked()
 		computation.Close()
 	}
 }

@@ -98,6 +98,16 @@ func (b *Builder) scalar(key scalarKey) Value {
 	n, at := b.begin(opConstant, s)
 	b.literal(s, data[:key.d.Size()])
 	v := b.end(n, at)
+	if key.d.IsInteger() {
+		value := int64(key.re)
+		if key.d.IsSigned() {
+			unused := 64 - 8*key.d.Size()
+			value = value << unused >> unused
+		}
+		if value >= 0 || key.d.IsSigned() { // else it is beyond s64
+			bound(v, value, value)
+		}
+	}
 	if b.scalars == nil {
 		b.scalars = map[scalarKey]Value{}
 	}

@@ -126,7 +126,7 @@ func (b *Builder) Binary(op Opcode, x, y Value) Value {
 	if want != "" {
 		return b.fail(op, "expected %s, got %v", want, x.n.shape)
 	}
-	return b.emit(op, s, x, y)
+	return boundBinary(op, b.emit(op, s, x, y), x, y)
 }
 
 // Compare compares elements; direction is EQ, NE, LT, LE, GT or GE. As in IEEE 754, NaN is
@@ -190,7 +190,7 @@ func (b *Builder) Select(pred, onTrue, onFalse Value) Value {
 	if s.Dtype.Size() == 0 {
 		return b.fail(opSelect, "expected arrays, got %v", s)
 	}
-	return b.emit(opSelect, s, b.spread(pred, s.Dims), onTrue, onFalse)
+	return likeOperands(b.emit(opSelect, s, b.spread(pred, s.Dims), onTrue, onFalse), onTrue, onFalse)
 }
 
 // Clamp limits x to [low, high], which have its shape or are scalars.
@@ -207,7 +207,7 @@ func (b *Builder) Clamp(low, x, high Value) Value {
 	if s.Dtype.Size() == 0 || s.Dtype.IsComplex() {
 		return b.fail(opClamp, "expected real numbers or preds, got %v", s)
 	}
-	return b.emit(opClamp, s, b.spread(low, s.Dims), x, b.spread(high, s.Dims))
+	return boundClamp(b.emit(opClamp, s, b.spread(low, s.Dims), x, b.spread(high, s.Dims)), low, x, high)
 }
 
 // spread broadcasts a scalar; any other value has those dimensions already.
@@ -233,7 +233,7 @@ func (b *Builder) Convert(x Value, d dtype.Dtype) Value {
 	if x.Dtype().IsComplex() && !d.IsComplex() {
 		return b.fail(opConvert, "expected a complex type for %v, got %v; take the real part first", x.n.shape, d)
 	}
-	return b.emit(opConvert, shape.Shape{Dtype: d, Dims: x.n.shape.Dims}, x)
+	return boundConvert(b.emit(opConvert, shape.Shape{Dtype: d, Dims: x.n.shape.Dims}, x), x)
 }
 
 // BitcastConvert reads the same bits as another type. To a type k times narrower it appends a

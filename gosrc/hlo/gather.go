@@ -75,7 +75,7 @@ func (b *Builder) Gather(x, indices Value, g GatherDims) Value {
 	e.close(numbers)
 	e.packed(34, g.SliceSizes)
 	e.flag(67, g.IndicesAreSorted)
-	return b.end(n, at, x, indices)
+	return likeOperands(b.end(n, at, x, indices), x)
 }
 
 // indexDims gives the dimensions of indices without the one that holds the index vector.

@@ -93,7 +93,7 @@ func (b *Builder) ReduceOp(op Opcode, x, init Value, dims []int) Value {
 	if c == nil {
 		return Value{}
 	}
-	return b.Reduce([]Value{x}, []Value{init}, dims, c)[0]
+	return boundReduce(op, b.Reduce([]Value{x}, []Value{init}, dims, c)[0], x, init)
 }
 
 // Window describes how a window moves over an array, with one entry per dimension; nil is the
@@ -259,5 +259,9 @@ func (b *Builder) Sort(xs []Value, dim int, stable bool, c *Computation) []Value
 	b.body.packedInts(14, []int{dim})
 	b.body.flag(60, stable)
 	b.calls(c)
-	return b.elements(b.end(n, at, xs...), len(xs) > 1)
+	sorted := b.elements(b.end(n, at, xs...), len(xs) > 1)
+	for i, x := range xs {
+		likeOperands(sorted[i], x)
+	}
+	return sorted
 }

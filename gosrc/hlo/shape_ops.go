@@ -84,7 +84,7 @@ func (b *Builder) Broadcast(x Value, dims []int64, broadcastDims []int) Value {
 	}
 	n, at := b.begin(opBroadcast, shape.Shape{Dtype: s.Dtype, Dims: dims})
 	b.body.packedInts(14, broadcastDims)
-	return b.end(n, at, x)
+	return likeOperands(b.end(n, at, x), x)
 }
 
 // BroadcastTo expands x as torch and numpy do: dimensions are aligned at the right, and those of
@@ -124,7 +124,7 @@ func (b *Builder) Reshape(x Value, dims []int64) Value {
 	if negative(dims) || s.Dtype.Size() == 0 || s.NumElements() != shape.Product(dims) {
 		return b.fail(opReshape, "expected dimensions for %d elements, got %v to %v", s.NumElements(), s, dims)
 	}
-	return b.emit(opReshape, shape.Shape{Dtype: s.Dtype, Dims: dims}, x)
+	return likeOperands(b.emit(opReshape, shape.Shape{Dtype: s.Dtype, Dims: dims}, x), x)
 }
 
 // Transpose gives result dimension i the operand's dimension permutation[i].
@@ -145,7 +145,7 @@ func (b *Builder) Transpose(x Value, permutation []int) Value {
 	}
 	n, at := b.begin(opTranspose, shape.Shape{Dtype: s.Dtype, Dims: dims})
 	b.body.packedInts(14, permutation)
-	return b.end(n, at, x)
+	return likeOperands(b.end(n, at, x), x)
 }
 
 // Slice takes the elements start, start+stride, ... below limit of each dimension; stride nil is
@@ -189,7 +189,7 @@ func (b *Builder) Slice(x Value, start, limit, stride []int64) Value {
 		b.body.varint(3, step)
 		b.body.close(one)
 	}
-	return b.end(n, at, x)
+	return likeOperands(b.end(n, at, x), x)
 }
 
 // DynamicSlice takes a block of that size at the starts, one integer scalar per dimension, all
@@ -209,7 +209,7 @@ func (b *Builder) DynamicSlice(x Value, starts []Value, sizes []int64) Value {
 	}
 	n, at := b.begin(opDynamicSlice, shape.Shape{Dtype: s.Dtype, Dims: sizes})
 	b.body.packed(20, sizes)
-	return b.end(n, at, append([]Value{x}, starts...)...)
+	return likeOperands(b.end(n, at, append([]Value{x}, starts...)...), x)
 }
 
 // DynamicUpdateSlice gives x with update written at the starts (see DynamicSlice).
@@ -291,7 +291,7 @@ func (b *Builder) Pad(x, padding Value, low, high, interior []int64) Value {
 		b.body.close(one)
 	}
 	b.body.close(config)
-	return b.end(n, at, x, padding)
+	return likeOperands(b.end(n, at, x, padding), x, padding)
 }
 
 // Concatenate joins arrays along dim; their other dimensions are equal. A single one is returned as is.
@@ -320,7 +320,7 @@ func (b *Builder) Concatenate(xs []Value, dim int) Value {
 	}
 	n, at := b.begin(opConcatenate, shape.Shape{Dtype: s.Dtype, Dims: dims})
 	b.body.packedInts(14, []int{dim})
-	return b.end(n, at, xs...)
+	return likeOperands(b.end(n, at, xs...), xs...)
 }
 
 // Reverse reverses the order of the elements along the dimensions.
@@ -336,7 +336,7 @@ func (b *Builder) Reverse(x Value, dims ...int) Value {
 	}
 	n, at := b.begin(opReverse, x.n.shape)
 	b.body.packedInts(14, dims)
-	return b.end(n, at, x)
+	return likeOperands(b.end(n, at, x), x)
 }
 
 // Iota gives an array whose elements are their index in dimension dim.
@@ -349,5 +349,5 @@ func (b *Builder) Iota(d dtype.Dtype, dims []int64, dim int) Value {
 	}
 	n, at := b.begin(opIota, shape.Shape{Dtype: d, Dims: dims})
 	b.body.packedInts(14, []int{dim})
-	return b.end(n, at)
+	return bound(b.end(n, at), 0, dims[dim]-1)
 }

@@ -13,6 +13,9 @@ type instruction struct {
 	id int64
 	*knownShape
 	owner *Builder
+
+	low, high int64 // see Bounds
+	bounded   bool
 }
 
 // Valid says whether the value was made by a call that succeeded.

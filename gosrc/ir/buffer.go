@@ -27,6 +27,7 @@ type Buffer struct {
 	settled    <-chan struct{} // closed when value is final; nil where it always was
 	value      atomic.Pointer[bufferValue]
 	replaced   []client.Data // what Replace took out, under mu
+	unverified atomic.Bool   // see AwaitVerification
 	sharding   atomic.Pointer[bufferSharding]
 	deferred   *deferredValue // of NewDeferred
 }
@@ -109,6 +110,23 @@ func (b *Buffer) Done() <-chan struct{} {
 // Settled is closed when the value is final: the step that makes it has ended, and what could be
 // run again after a failure has been. nil where it always was.
 func (b *Buffer) Settled() <-chan struct{} { return b.settled }
+
+// AwaitVerification notes that whether the value means anything is not known before it is settled: a check of the step that
+// makes it, or of one before that, may fail. Before the value is set.
+func (b *Buffer) AwaitVerification() { b.unverified.Store(true) }
+
+// IsUnverified is true where AwaitVerification was called and the value has not settled yet.
+func (b *Buffer) IsUnverified() bool {
+	if b.settled == nil || !b.unverified.Load() {
+		return false
+	}
+	select {
+	case <-b.settled:
+		return false
+	default:
+		return true
+	}
+}
 
 // Wait blocks until the value has been scheduled (not until it is computed) and gives its data.
 func (b *Buffer) Wait() (client.Data, error) {

@@ -110,6 +110,8 @@ type Program struct {
 	// many as outputs then, say how those are to lie, nil where the compiler chooses.
 	Partitions int
 	Shardings  []*hlo.Sharding
+	// Unchecked leaves out what tells of values that operators must not get; see Check. Not in the key.
+	Unchecked bool
 }
 
 // Donation lets a program reuse the memory of a parameter: for the given output (a position in

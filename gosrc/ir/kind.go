@@ -27,6 +27,8 @@ type Definition struct {
 	Lower func(l *Lowering) []hlo.Value
 	// Variables, where it is set, says which attributes of a node may be scalar parameters.
 	Variables func(n *Node) Variables
+
+	mayCheck bool // see MayCheck
 }
 
 var definitions = []Definition{

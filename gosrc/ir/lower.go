@@ -22,9 +22,10 @@ const DefaultTupleThreshold = 3200
 type Module struct {
 	HLO             []byte
 	TupledArguments bool
-	Partitioned     bool // over several devices
-	Parameters      int  // device values, without the scalar pack
-	ScalarWords     int  // 32-bit words of the scalar pack, the last parameter; 0 where there is none
+	Partitioned     bool    // over several devices
+	Parameters      int     // device values, without the scalar pack
+	ScalarWords     int     // 32-bit words of the scalar pack, the last parameter; 0 where there is none
+	Checks          []Check // those of the output after the program's own, which is there where there is one
 
 	nodes []int64 // of each node of the program: the number of its last instruction
 }
@@ -98,7 +99,10 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	}
 	values := make([][]hlo.Value, len(p.Nodes))
 	parameter, word := 0, 0
-	l := Lowering{B: b}
+	l := Lowering{B: b, partitioned: module.Partitioned}
+	if !p.Unchecked {
+		l.checks = newChecks(p)
+	}
 	recorded := p.HasStacks()
 	module.nodes = make([]int64, 0, len(p.Nodes))
 	for i := range p.Nodes {
@@ -122,7 +126,10 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 			}
 			values[i] = many[k : k+1]
 		default:
-			l.Dtype, l.Dims, l.attrs, l.next = n.Dtype, n.Dims, n.Attributes, 0
+			l.Dtype, l.Dims, l.attrs, l.next, l.kind = n.Dtype, n.Dims, n.Attributes, 0, n.Kind
+			if l.checks != nil {
+				l.checks.node = i
+			}
 			l.operands, l.given, l.variant = l.operands[:0], nil, n.Case
 			own := len(n.Operands) - len(n.Varied)
 			for _, operand := range n.Operands[:own] {
@@ -154,6 +161,15 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 		if module.Partitioned && p.Shardings[i] != nil {
 			outputs[i] = annotated(b, outputs[i], p.Shardings[i])
 		}
+	}
+	if l.checks != nil && len(l.checks.list) > 0 {
+		b.SetMetadata("", "")
+		module.Checks = l.checks.list
+		failed := l.checks.output(b)
+		if module.Partitioned {
+			failed = annotated(b, failed, &hlo.Sharding{Kind: hlo.Replicated})
+		}
+		outputs = append(outputs, failed)
 	}
 	donors := make([]hlo.Donor, len(p.Donors))
 	for i, d := range p.Donors {

@@ -19,6 +19,10 @@ type Lowering struct {
 	next     int
 	given    []hlo.Value // the attributes that are parameters, by position; nil where none is
 	variant  uint64
+	kind     Kind
+
+	checks      *checks // nil where none are wanted
+	partitioned bool
 }
 
 // Count gives the number of operands, without those that give attributes.

@@ -195,6 +195,15 @@ func (p *Program) SetStacks(list []Stack) {
 	}
 }
 
+// Stacks gives what SetStacks was given.
+func (p *Program) Stacks() []Stack {
+	list := make([]Stack, len(p.Nodes))
+	for i := range p.Nodes {
+		list[i] = p.Nodes[i].Stack
+	}
+	return list
+}
+
 // HasStacks is true where a node has one.
 func (p *Program) HasStacks() bool {
 	for i := range p.Nodes {

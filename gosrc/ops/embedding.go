@@ -11,7 +11,7 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "embedding", Meta: metaEmbedding, Lower: lowerEmbedding},
+		&Row{Name: "embedding", Checks: true, Meta: metaEmbedding, Lower: lowerEmbedding},
 		&Row{Name: "embedding_dense_backward", Meta: metaEmbeddingBackward, Lower: lowerEmbeddingBackward, Variables: variablePadding},
 	)
 }
@@ -43,7 +43,10 @@ func metaEmbedding(c *Call) error {
 	return c.Out(c.Dtype(0), c.dims)
 }
 
-func lowerEmbedding(l *ir.Lowering) hlo.Value { return takeSlices(l.B, l.In(0), l.In(1), 0) }
+func lowerEmbedding(l *ir.Lowering) hlo.Value {
+	l.CheckRange(1, 0, l.In(0).Dims()[0], outOfRangeInSelf)
+	return takeSlices(l.B, l.In(0), l.In(1), 0)
+}
 
 // metaEmbeddingBackward: (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq).
 func metaEmbeddingBackward(c *Call) error {

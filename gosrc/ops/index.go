@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"fmt"
 	"slices"
 
 	"xla_go/gosrc/dtype"
@@ -14,10 +15,10 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "index_select", Out: []string{"index_select.out"}, Meta: metaIndexSelect, Lower: lowerIndexSelect},
-		&Row{Name: "gather", Out: []string{"gather.out"}, Meta: metaGather, Lower: lowerGather},
-		&Row{Name: "take", Out: []string{"take.out"}, Meta: metaTake, Lower: lowerTake},
-		&Row{Name: "index.Tensor", Out: []string{"index.Tensor_out"}, Meta: metaIndex, Lower: lowerIndex},
+		&Row{Name: "index_select", Checks: true, Out: []string{"index_select.out"}, Meta: metaIndexSelect, Lower: lowerIndexSelect},
+		&Row{Name: "gather", Checks: true, Out: []string{"gather.out"}, Meta: metaGather, Lower: lowerGather},
+		&Row{Name: "take", Checks: true, Out: []string{"take.out"}, Meta: metaTake, Lower: lowerTake},
+		&Row{Name: "index.Tensor", Checks: true, Out: []string{"index.Tensor_out"}, Meta: metaIndex, Lower: lowerIndex},
 	)
 }
 
@@ -46,8 +47,14 @@ func metaIndexSelect(c *Call) error {
 
 func lowerIndexSelect(l *ir.Lowering) hlo.Value {
 	b := l.B
-	x := atLeast1D(b, l.In(0))
-	return b.Reshape(takeSlices(b, x, atLeast1D(b, l.In(1)), int(l.Int())), l.Dims)
+	x, dim := atLeast1D(b, l.In(0)), int(l.Int())
+	size := x.Dims()[dim]
+	refusal := outOfRangeInSelf
+	if dim == 1 { // which has a kernel of its own
+		refusal = ir.Refusal{Exception: status.RuntimeError, Text: fmt.Sprintf("INDICES element is out of DATA bounds, id=%s axis_dim=%d", ir.CheckedValue, size)}
+	}
+	l.CheckRange(1, 0, size, refusal)
+	return b.Reshape(takeSlices(b, x, atLeast1D(b, l.In(1)), dim), l.Dims)
 }
 
 func metaGather(c *Call) error {
@@ -91,6 +98,7 @@ func lowerGather(l *ir.Lowering) hlo.Value {
 	}
 	x, index := atLeast1D(b, l.In(0)), atLeast1D(b, l.In(1))
 	dim, vector := int(l.Int()), l.Bool()
+	l.CheckRange(1, 0, x.Dims()[dim], outOfBounds(status.RuntimeError, dim, x.Dims()[dim]))
 	if vector {
 		limit := replaceDim(l.Dims, dim, x.Dims()[dim])
 		x = b.Slice(x, make([]int64, x.Rank()), limit, nil)
@@ -112,7 +120,9 @@ func metaTake(c *Call) error {
 }
 
 func lowerTake(l *ir.Lowering) hlo.Value {
-	return takeElements(l.B, l.In(0), wrapNegative(l.B, l.In(1), shape.Product(l.In(0).Dims())))
+	elements := shape.Product(l.In(0).Dims())
+	checkWrapped(l, 1, elements, triedToAccess(elements))
+	return takeElements(l.B, l.In(0), wrapNegative(l.B, l.In(1), elements))
 }
 
 // indexPlan is what x[indices] means: which dimensions are indexed, and where the indices'
@@ -290,8 +300,19 @@ func mergeIndices(b *hlo.Builder, x hlo.Value, indices []hlo.Value, positions []
 	return m
 }
 
+// checkIndices checks the indices of dimensions positions of operand 0, which are the operands from first on. As in torch,
+// they are told by their own numbers.
+func checkIndices(l *ir.Lowering, first int, positions []int64) {
+	for i, k := range positions {
+		size := l.In(0).Dims()[k]
+		checkWrapped(l, first+i, size, outOfBounds(status.IndexError, i, size))
+	}
+}
+
 func lowerIndex(l *ir.Lowering) hlo.Value {
-	m := mergeIndices(l.B, l.In(0), inputs(l, 1, l.Count()), l.Ints(), false)
+	positions := l.Ints()
+	checkIndices(l, 1, positions)
+	m := mergeIndices(l.B, l.In(0), inputs(l, 1, l.Count()), positions, false)
 	return takeSlices(l.B, m.x, m.index, m.at)
 }
 

@@ -18,12 +18,12 @@ var kindMaskPut = defineKind("xla_go::mask_put", lowerMaskPut)
 
 func init() {
 	register(
-		&Row{Name: "_index_put_impl_", SelfOnly: true, Meta: metaIndexPut, Lower: lowerIndexPut},
-		&Row{Name: "index_add", InPlace: []string{"index_add_"}, Out: []string{"index_add.out"}, Meta: metaIndexAdd, Lower: lowerIndexWrite},
-		&Row{Name: "index_copy", InPlace: []string{"index_copy_"}, Out: []string{"index_copy.out"}, Meta: metaIndexCopy, Lower: lowerIndexWrite},
-		&Row{Name: "index_reduce", InPlace: []string{"index_reduce_"}, Out: []string{"index_reduce.out"}, Meta: metaIndexReduce, Lower: lowerIndexWrite},
-		&Row{Name: "index_fill_.int_Scalar", SelfOnly: true, Meta: metaIndexFill, Lower: lowerIndexFill},
-		&Row{Name: "index_fill_.int_Tensor", SelfOnly: true, Meta: metaIndexFill, Lower: lowerIndexFill},
+		&Row{Name: "_index_put_impl_", Checks: true, SelfOnly: true, Meta: metaIndexPut, Lower: lowerIndexPut},
+		&Row{Name: "index_add", Checks: true, InPlace: []string{"index_add_"}, Out: []string{"index_add.out"}, Meta: metaIndexAdd, Lower: lowerIndexWrite},
+		&Row{Name: "index_copy", Checks: true, InPlace: []string{"index_copy_"}, Out: []string{"index_copy.out"}, Meta: metaIndexCopy, Lower: lowerIndexWrite},
+		&Row{Name: "index_reduce", Checks: true, InPlace: []string{"index_reduce_"}, Out: []string{"index_reduce.out"}, Meta: metaIndexReduce, Lower: lowerIndexWrite},
+		&Row{Name: "index_fill_.int_Scalar", Checks: true, SelfOnly: true, Meta: metaIndexFill, Lower: lowerIndexFill},
+		&Row{Name: "index_fill_.int_Tensor", Checks: true, SelfOnly: true, Meta: metaIndexFill, Lower: lowerIndexFill},
 	)
 }
 
@@ -145,6 +145,7 @@ func lowerIndexPut(l *ir.Lowering) hlo.Value {
 		}
 		return as(b, values, l.Dtype)
 	}
+	checkIndices(l, 2, positions)
 	m := mergeIndices(b, x, inputs(l, 2, l.Count()), positions, true)
 	values = b.BroadcastTo(values, replaceDim(m.x.Dims(), m.at, m.index.Dims()...))
 	return as(b, m.unmerge(b, putSlices(b, m.x, m.index, values, m.at, op)), l.Dtype)
@@ -167,7 +168,39 @@ func (c *Call) writeAlong(dim int, r scatterOp, includeSelf bool) error {
 	}
 	c.Attr(int64(dim), int64(r))
 	c.AttrBool(includeSelf)
+	c.Attr(int64(c.writeRefusal(dim)))
 	return c.Out(d, c.Dims(0))
+}
+
+// writeRefusal says which of torch's kernels refuses a position.
+type writeRefusal int64
+
+const (
+	unnamedRefusal writeRefusal = iota // index_reduce, index_add
+	copyRefusal                        // index_copy
+	addRefusal                         // index_add, where torch has scatter_add do it
+)
+
+func (c *Call) writeRefusal(dim int) writeRefusal {
+	switch rank := c.Rank(0); {
+	case c.row.Name == "index_copy":
+		return copyRefusal
+	case c.row.Name == "index_add" && rank > 1 && (dim == 0 || dim == rank-1) && c.Dtype(2) == dtype.S64 && (c.IsNone(4) || isOne(&c.Args[4])):
+		return addRefusal
+	}
+	return unnamedRefusal
+}
+
+func (r writeRefusal) text(dim int, size int64) ir.Refusal {
+	switch r {
+	case addRefusal:
+		return outOfBounds(status.RuntimeError, dim, size)
+	case copyRefusal:
+		refusal := outOfBounds(status.IndexError, dim, size)
+		refusal.Text = "index_copy_(): " + refusal.Text
+		return refusal
+	}
+	return outOfRangeInSelf
 }
 
 func lowerIndexWrite(l *ir.Lowering) hlo.Value {
@@ -175,6 +208,7 @@ func lowerIndexWrite(l *ir.Lowering) hlo.Value {
 	dim, r, includeSelf := int(l.Int()), scatterOp(l.Int()), l.Bool()
 	d := r.compute(l.Dtype)
 	x, index := as(b, atLeast1D(b, l.In(0)), d), atLeast1D(b, l.In(1))
+	l.CheckRange(1, 0, x.Dims()[dim], writeRefusal(l.Int()).text(dim, x.Dims()[dim]))
 	source := as(b, l.In(2), d)
 	if l.Count() == 4 {
 		source = arithmetic(b, hlo.Multiply, source, b.BroadcastTo(as(b, l.In(3), d), source.Dims()))
@@ -340,6 +374,7 @@ func lowerIndexFill(l *ir.Lowering) hlo.Value {
 	dim := int(l.Int())
 	x, index := atLeast1D(b, l.In(0)), atLeast1D(b, l.In(1))
 	size := x.Dims()[dim]
+	checkWrapped(l, 1, size, outOfBounds(status.IndexError, dim, size))
 	index = narrowPositions(b, wrapNegative(b, index, size), size)
 	marks := putSlices(b, b.Full(dtype.Bool, 0, size), index, b.Full(dtype.Bool, 1, index.Dims()...), 0, hlo.Second)
 	mask := b.Broadcast(marks, x.Dims(), []int{dim})

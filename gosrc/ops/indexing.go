@@ -11,8 +11,8 @@ import (
 )
 
 // Building blocks of the rows that read or write at positions given by a tensor. A position
-// outside the tensor is clamped by a read and skipped by a write: whether there is one is known
-// only once the program runs, and a wrong position must not reach another row's elements.
+// outside the tensor is clamped by a read and skipped by a write, for it must not reach another row's elements, and fails
+// a check of the program: whether there is one is known only once that runs.
 
 // windowDims gives the result dimensions that hold a slice's own dimensions, where the dimension
 // at is replaced by count index dimensions.

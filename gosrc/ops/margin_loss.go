@@ -1,22 +1,24 @@
 package ops
 
 import (
+	"fmt"
 	"math"
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
+	"xla_go/gosrc/status"
 )
 
 // Losses that keep a margin between a sample's classes and the others. As with the negative log
-// likelihood, a target that is no class makes the sample's loss and gradient NaN.
+// likelihood, a target that is no class makes the sample's loss and gradient NaN, and fails a check.
 
 func init() {
 	register(
-		&Row{Name: "multi_margin_loss", Out: []string{"multi_margin_loss.out"}, Meta: metaMultiMarginLoss, Lower: lowerMultiMarginLoss},
-		&Row{Name: "multi_margin_loss_backward", Out: []string{"multi_margin_loss_backward.grad_input"}, Meta: metaMultiMarginLossBackward, Lower: lowerMultiMarginLossBackward},
-		&Row{Name: "multilabel_margin_loss_forward", Out: []string{"multilabel_margin_loss_forward.output"}, Meta: metaMultilabelMarginLoss, LowerMany: lowerMultilabelMarginLoss},
-		&Row{Name: "multilabel_margin_loss_backward", Out: []string{"multilabel_margin_loss_backward.grad_input"}, Meta: metaMultilabelMarginLossBackward, Lower: lowerMultilabelMarginLossBackward},
+		&Row{Name: "multi_margin_loss", Checks: true, Out: []string{"multi_margin_loss.out"}, Meta: metaMultiMarginLoss, Lower: lowerMultiMarginLoss},
+		&Row{Name: "multi_margin_loss_backward", Checks: true, Out: []string{"multi_margin_loss_backward.grad_input"}, Meta: metaMultiMarginLossBackward, Lower: lowerMultiMarginLossBackward},
+		&Row{Name: "multilabel_margin_loss_forward", Checks: true, Out: []string{"multilabel_margin_loss_forward.output"}, Meta: metaMultilabelMarginLoss, LowerMany: lowerMultilabelMarginLoss},
+		&Row{Name: "multilabel_margin_loss_backward", Checks: true, Out: []string{"multilabel_margin_loss_backward.grad_input"}, Meta: metaMultilabelMarginLossBackward, Lower: lowerMultilabelMarginLossBackward},
 	)
 }
 
@@ -120,6 +122,7 @@ func multiMarginOf(l *ir.Lowering, first int, compute dtype.Dtype) multiMargin {
 		weight = b.Reshape(l.In(first+3), m.dims[1:])
 	}
 	// -1 is no class either: nothing is ignored.
+	l.CheckRange(first+1, 0, m.dims[1], ir.Refusal{Exception: status.RuntimeError, Text: "target out of range"})
 	target := nllTargetOf(b, b.Reshape(l.In(first+1), m.dims[:1]), b.ScalarInt(dtype.S64, math.MinInt64), weight, m.dims[1], compute)
 	m.weight = e.scale(target.weight, 1/float64(m.dims[1]))
 	m.own = e.equal(m.spread(target.class), b.Iota(target.class.Dtype(), m.dims, 1))
@@ -237,6 +240,12 @@ type labels struct {
 	wrong hlo.Value // samples: the list has a label that is no class
 }
 
+// checkLabels checks the labels of an operand, which torch numbers from 1, those behind the end of a list as well.
+func checkLabels(l *ir.Lowering, operand int, classes int64) {
+	text := fmt.Sprintf("argument #%d 'target' is out of range", operand+1)
+	l.CheckRange(operand, -1, classes, ir.Refusal{Exception: status.RuntimeError, Text: text})
+}
+
 func labelsOf(b *hlo.Builder, t hlo.Value, classes int64) labels {
 	e, samples := elementwise{b}, t.Dims()[0]
 	r := labels{dims: []int64{samples, classes, classes}}
@@ -266,6 +275,7 @@ func lowerMultilabelMarginLoss(l *ir.Lowering) []hlo.Value {
 	out := l.In(0).Dtype()
 	wide := samplesAndClasses(l.In(0).Dims())
 	x := b.Reshape(as(b, l.In(0), out.OpMath()), wide)
+	checkLabels(l, 1, wide[1])
 	r := labelsOf(b, b.Reshape(l.In(1), wide), wide[1])
 	isTarget := b.ReduceOp(hlo.Or, r.named, b.Scalar(dtype.Bool, 0), []int{1})
 	loss := sumOver(b, r.excess(b, x, isTarget), 1<<1|1<<2)
@@ -294,6 +304,7 @@ func lowerMultilabelMarginLossBackward(l *ir.Lowering) hlo.Value {
 	b, e, reduction := l.B, elementwise{l.B}, l.Int()
 	compute, wide := l.Dtype.OpMath(), samplesAndClasses(l.Dims)
 	x := b.Reshape(as(b, l.In(1), compute), wide)
+	checkLabels(l, 2, wide[1])
 	r := labelsOf(b, b.Reshape(l.In(2), wide), wide[1])
 	isTarget := as(b, b.Reshape(l.In(3), wide), dtype.Bool)
 	open := as(b, e.isPositive(r.excess(b, x, isTarget)), compute)

@@ -9,8 +9,8 @@ import (
 	"xla_go/gosrc/status"
 )
 
-// Negative log likelihood. A target that is no class, which the CPU kernel refuses when it reads
-// it, cannot be refused by a compiled program: it makes the loss and its gradients NaN.
+// Negative log likelihood. A target that is no class makes the loss and its gradients NaN, and fails a check of the
+// program.
 
 // The numbers that torch uses for the reduction of a loss.
 const (
@@ -21,10 +21,10 @@ const (
 
 func init() {
 	register(
-		&Row{Name: "nll_loss_forward", Out: []string{"nll_loss_forward.output"}, Meta: metaNLLLoss, LowerMany: lowerNLLLoss},
-		&Row{Name: "nll_loss2d_forward", Out: []string{"nll_loss2d_forward.output"}, Meta: metaNLLLoss2d, LowerMany: lowerNLLLoss},
-		&Row{Name: "nll_loss_backward", Out: []string{"nll_loss_backward.grad_input"}, Meta: metaNLLLossBackward, Lower: lowerNLLLossBackward},
-		&Row{Name: "nll_loss2d_backward", Out: []string{"nll_loss2d_backward.grad_input"}, Meta: metaNLLLoss2dBackward, Lower: lowerNLLLossBackward},
+		&Row{Name: "nll_loss_forward", Checks: true, Out: []string{"nll_loss_forward.output"}, Meta: metaNLLLoss, LowerMany: lowerNLLLoss},
+		&Row{Name: "nll_loss2d_forward", Checks: true, Out: []string{"nll_loss2d_forward.output"}, Meta: metaNLLLoss2d, LowerMany: lowerNLLLoss},
+		&Row{Name: "nll_loss_backward", Checks: true, Out: []string{"nll_loss_backward.grad_input"}, Meta: metaNLLLossBackward, Lower: lowerNLLLossBackward},
+		&Row{Name: "nll_loss2d_backward", Checks: true, Out: []string{"nll_loss2d_backward.grad_input"}, Meta: metaNLLLoss2dBackward, Lower: lowerNLLLossBackward},
 	)
 }
 
@@ -147,6 +147,11 @@ func nllTargetOf(b *hlo.Builder, t, ignore, weight hlo.Value, classes int64, d d
 	return r
 }
 
+// checkTarget checks the classes in an operand, of which the last operand says which to ignore.
+func checkTarget(l *ir.Lowering, operand int, classes int64) {
+	l.CheckRangeExcept(operand, l.Count()-1, 0, classes, targetOutOfBounds)
+}
+
 func lowerNLLLoss(l *ir.Lowering) []hlo.Value {
 	b, reduction, dims := l.B, l.Int(), l.Ints()
 	x, t := l.In(0), l.In(1)
@@ -160,6 +165,7 @@ func lowerNLLLoss(l *ir.Lowering) []hlo.Value {
 		weight = b.Reshape(l.In(2), []int64{numElements(l.In(2).Dims())})
 	}
 	classes := x.Dims()[1]
+	checkTarget(l, 1, classes)
 	target := nllTargetOf(b, t, l.In(l.Count()-1), weight, classes, compute)
 	loss := b.Full(compute, 0, t.Dims()...)
 	if classes > 0 {
@@ -235,6 +241,9 @@ func lowerNLLLossBackward(l *ir.Lowering) hlo.Value {
 	var weight hlo.Value
 	if l.Count() == 6 {
 		weight = b.Reshape(l.In(4), []int64{numElements(l.In(4).Dims())})
+	}
+	if reduction != lossNone && !l.IsChecked(2, 0, dims[1]) { // the forward's classes to ignore are these
+		checkTarget(l, 2, dims[1])
 	}
 	target := nllTargetOf(b, t, l.In(l.Count()-1), weight, dims[1], compute)
 	grad := as(b, l.In(0), compute)

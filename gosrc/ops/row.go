@@ -32,6 +32,8 @@ type Row struct {
 	// Variables, where it is set, says which of a node's attributes may become parameters of the program once they
 	// change from step to step. Lower reads them with Number; the result's shape must not depend on them.
 	Variables func(n *ir.Node) ir.Variables
+	// Checks: Lower may ask for checks of values that only a run knows, which raise if they fail (Lowering.CheckRange).
+	Checks bool
 
 	kind ir.Kind
 }
@@ -53,6 +55,9 @@ func register(family ...*Row) {
 			row.kind = ir.DefineVariable("aten::"+row.Name, func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} }, row.Variables)
 		case row.LowerMany != nil:
 			row.kind = ir.DefineVariable("aten::"+row.Name, row.LowerMany, row.Variables)
+		}
+		if row.Checks {
+			ir.MayCheck(row.kind)
 		}
 		rowByName[row.Name] = row
 		rows = append(rows, row)

@@ -12,13 +12,13 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "scatter.src", InPlace: []string{"scatter_.src"}, Out: []string{"scatter.src_out"}, Meta: metaScatter(-1), Lower: lowerScatter},
-		&Row{Name: "scatter.value", InPlace: []string{"scatter_.value"}, Out: []string{"scatter.value_out"}, Meta: metaScatter(-1), Lower: lowerScatter},
-		&Row{Name: "scatter.reduce", InPlace: []string{"scatter_.reduce"}, Out: []string{"scatter.reduce_out"}, Meta: metaScatter(4), Lower: lowerScatter},
-		&Row{Name: "scatter.value_reduce", InPlace: []string{"scatter_.value_reduce"}, Out: []string{"scatter.value_reduce_out"}, Meta: metaScatter(4), Lower: lowerScatter},
-		&Row{Name: "scatter_add", InPlace: []string{"scatter_add_"}, Out: []string{"scatter_add.out"}, Meta: metaScatter(-1), Lower: lowerScatter},
-		&Row{Name: "scatter_reduce.two", InPlace: []string{"scatter_reduce_.two"}, Out: []string{"scatter_reduce.two_out"}, Meta: metaScatter(4), Lower: lowerScatter},
-		&Row{Name: "put_", SelfOnly: true, Meta: metaPut, Lower: lowerPut},
+		&Row{Name: "scatter.src", Checks: true, InPlace: []string{"scatter_.src"}, Out: []string{"scatter.src_out"}, Meta: metaScatter(-1), Lower: lowerScatter},
+		&Row{Name: "scatter.value", Checks: true, InPlace: []string{"scatter_.value"}, Out: []string{"scatter.value_out"}, Meta: metaScatter(-1), Lower: lowerScatter},
+		&Row{Name: "scatter.reduce", Checks: true, InPlace: []string{"scatter_.reduce"}, Out: []string{"scatter.reduce_out"}, Meta: metaScatter(4), Lower: lowerScatter},
+		&Row{Name: "scatter.value_reduce", Checks: true, InPlace: []string{"scatter_.value_reduce"}, Out: []string{"scatter.value_reduce_out"}, Meta: metaScatter(4), Lower: lowerScatter},
+		&Row{Name: "scatter_add", Checks: true, InPlace: []string{"scatter_add_"}, Out: []string{"scatter_add.out"}, Meta: metaScatter(-1), Lower: lowerScatter},
+		&Row{Name: "scatter_reduce.two", Checks: true, InPlace: []string{"scatter_reduce_.two"}, Out: []string{"scatter_reduce.two_out"}, Meta: metaScatter(4), Lower: lowerScatter},
+		&Row{Name: "put_", Checks: true, SelfOnly: true, Meta: metaPut, Lower: lowerPut},
 	)
 }
 
@@ -196,6 +196,7 @@ func lowerScatter(l *ir.Lowering) hlo.Value {
 	vector, sizes := l.Bool(), nonEmptyDims(l.Ints())
 	d := r.compute(l.Dtype)
 	x, index := as(b, atLeast1D(b, l.In(0)), d), atLeast1D(b, l.In(1))
+	l.CheckRange(1, 0, x.Dims()[dim], outOfBounds(status.RuntimeError, dim, x.Dims()[dim]))
 	source := as(b, l.In(2), d)
 	if source.Rank() == 0 {
 		source = b.BroadcastTo(source, sizes)
@@ -278,8 +279,10 @@ func lowerPut(l *ir.Lowering) hlo.Value {
 		op, d = hlo.Add, l.Dtype.OpMath()
 	}
 	x, index := as(b, l.In(0), d), l.In(1)
-	index = wrapNegative(b, index, shape.Product(x.Dims()))
-	return as(b, putElements(b, x, narrowPositions(b, index, shape.Product(x.Dims())), as(b, l.In(2), d), op), l.Dtype)
+	elements := shape.Product(x.Dims())
+	checkWrapped(l, 1, elements, triedToAccess(elements))
+	index = wrapNegative(b, index, elements)
+	return as(b, putElements(b, x, narrowPositions(b, index, elements), as(b, l.In(2), d), op), l.Dtype)
 }
 
 // unmerge undoes mergeIndices on a value of the merged array's dimensions.

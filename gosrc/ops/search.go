@@ -15,8 +15,8 @@ import (
 
 func init() {
 	register(
-		&Row{Name: "searchsorted.Tensor", Out: []string{"searchsorted.Tensor_out"}, Meta: metaSearchSorted, Lower: lowerSearch},
-		&Row{Name: "searchsorted.Scalar", Out: []string{"searchsorted.Scalar_out"}, Meta: metaSearchSorted, Lower: lowerSearch},
+		&Row{Name: "searchsorted.Tensor", Checks: true, Out: []string{"searchsorted.Tensor_out"}, Meta: metaSearchSorted, Lower: lowerSearch},
+		&Row{Name: "searchsorted.Scalar", Checks: true, Out: []string{"searchsorted.Scalar_out"}, Meta: metaSearchSorted, Lower: lowerSearch},
 		&Row{Name: "bucketize.Tensor", Out: []string{"bucketize.Tensor_out"}, Meta: metaBucketize, Lower: lowerSearch},
 		&Row{Name: "bucketize.Scalar", Meta: metaBucketize, Lower: lowerSearch},
 		&Row{Name: "isin.Tensor_Tensor", Out: []string{"isin.Tensor_Tensor_out"}, Meta: metaIsIn, Lower: lowerIsIn},
@@ -103,6 +103,7 @@ func lowerSearch(l *ir.Lowering) hlo.Value {
 	}
 	if l.Count() == 3 {
 		last := edges.Rank() - 1
+		l.CheckRange(2, 0, edges.Dims()[last], ir.Refusal{Exception: status.RuntimeError, Text: "torch.searchsorted(): sorter index out of range"})
 		edges = takeElements(b, edges, elementPositions(b, l.In(2), edges.Dims(), last, false))
 	}
 	if edges.Rank() == 1 {

@@ -9,6 +9,7 @@ import (
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
 )
 
 // Sliding blocks as columns and back (torch.nn.Unfold, Fold), and the inverse of max pooling.
@@ -17,8 +18,8 @@ func init() {
 	register(
 		&Row{Name: "im2col", Out: []string{"im2col.out"}, Meta: metaIm2col, Lower: lowerIm2col},
 		&Row{Name: "col2im", Out: []string{"col2im.out"}, Meta: metaCol2im, Lower: lowerCol2im},
-		&Row{Name: "max_unpool2d", Out: []string{"max_unpool2d.out"}, Meta: metaMaxUnpool(2), Lower: lowerMaxUnpool},
-		&Row{Name: "max_unpool3d", Out: []string{"max_unpool3d.out"}, Meta: metaMaxUnpool(3), Lower: lowerMaxUnpool},
+		&Row{Name: "max_unpool2d", Checks: true, Out: []string{"max_unpool2d.out"}, Meta: metaMaxUnpool(2), Lower: lowerMaxUnpool},
+		&Row{Name: "max_unpool3d", Checks: true, Out: []string{"max_unpool3d.out"}, Meta: metaMaxUnpool(3), Lower: lowerMaxUnpool},
 	)
 }
 
@@ -241,13 +242,21 @@ func metaMaxUnpool(spatial int) func(c *Call) error {
 	}
 }
 
-// lowerMaxUnpool writes each value to its position in a plane of zeros; XLA drops a position
-// outside the plane, where torch's CPU kernel looks at the values and raises.
+// lowerMaxUnpool writes each value to its position in a plane of zeros; XLA drops a position outside the plane.
 func lowerMaxUnpool(l *ir.Lowering) hlo.Value {
 	b, spatial := l.B, int(l.Int())
 	if shape.Product(l.Dims) == 0 || shape.Product(l.In(0).Dims()) == 0 {
 		return b.Full(l.Dtype, 0, l.Dims...)
 	}
+	plane := l.Dims[len(l.Dims)-spatial:]
+	size := make([]string, spatial)
+	for i, n := range plane {
+		size[i] = fmt.Sprint(n)
+	}
+	l.CheckRange(1, 0, shape.Product(plane), ir.Refusal{
+		Exception: status.RuntimeError,
+		Text:      fmt.Sprintf("Found an invalid max index: %s (output volumes are of size %s)", ir.CheckedValue, strings.Join(size, "x")),
+	})
 	last := b.Computation("last", func(s *hlo.Builder) {
 		s.Parameter(shape.Make(l.Dtype), "old")
 		s.Return(s.Parameter(shape.Make(l.Dtype), "new"))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from xla_go import _adapter, _runtime
+from xla_go import _adapter, _compiles, _runtime
 
 _after_sync: list[Callable[[], None]] = []
 
@@ -20,7 +20,8 @@ def sync(wait: bool = False, *, cause: str = "sync()") -> None:
     """Ends the step: queues everything traced so far on all devices of this process.
 
     Returns once it is queued; with `wait`, or XLA_SYNC_WAIT=1, once it has run (BLOCKING; other threads run
-    meanwhile and Ctrl-C breaks it; a failed run raises its error). Without work on a device it does nothing. `cause` is
+    meanwhile and Ctrl-C breaks it; a failed run raises its error). Positions and classes out of range raise at the next `sync`
+    or read after their step; all values are kept. Without work on a device it does nothing. `cause` is
     what the reports of PT_XLA_DEBUG give as the reason of the step's end.
     """
     adapter = _adapter.load()
@@ -29,6 +30,7 @@ def sync(wait: bool = False, *, cause: str = "sync()") -> None:
         _runtime.perform("AddToCounter", "MarkStep", 1)
         tokens = [token for index in range(adapter.device_count()) if (token := adapter.sync(index, cause))]
         try:
+            _compiles.raise_failed_checks(cause)
             for token in tokens if wait else ():
                 while not adapter.wait(token, _runtime.WAIT_SLICE_MS):
                     pass
@@ -55,6 +57,7 @@ def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None
             adapter = _adapter.load()
             if token := adapter.sync(device.index or 0, "optimizer step"):
                 adapter.cancel(token)
+                _compiles.raise_failed_checks("optimizer step")
 
 
 def cut_after_backward(tensors: Any) -> None:
@@ -70,6 +73,7 @@ def cut_after_backward(tensors: Any) -> None:
             adapter = _adapter.load()
             if token := adapter.sync(tensor.device.index or 0, "backward"):
                 adapter.cancel(token)
+                _compiles.raise_failed_checks("backward")
             return
 
 

@@ -51,16 +51,20 @@ def test_multi_margin_errors():
 
 
 def test_no_class():
-    """A target that is no class makes its sample's loss and gradient NaN, as for the other losses."""
+    """A target that is no class raises, and its sample's loss and gradient are NaN, as for the other losses."""
     x = moved(scores(3, 4).requires_grad_())
     loss = F.multi_margin_loss(x, moved(torch.tensor([0, 4, 2])), reduction="none")
-    assert loss.isnan().cpu().tolist() == [False, True, False]
     loss.sum().backward()
+    with pytest.raises(RuntimeError, match="target out of range"):
+        loss.cpu()
+    assert loss.isnan().cpu().tolist() == [False, True, False]
     assert x.grad.isnan().any(1).cpu().tolist() == [False, True, False]
     x = moved(scores(2, 4).requires_grad_())
     loss = F.multilabel_margin_loss(x, moved(torch.tensor([[0, 9, -1, -1], [1, -1, 9, 9]])), reduction="none")
-    assert loss.isnan().cpu().tolist() == [True, False]
     loss.sum().backward()
+    with pytest.raises(RuntimeError, match="argument #2 'target' is out of range"):
+        loss.cpu()
+    assert loss.isnan().cpu().tolist() == [True, False]
     assert x.grad.isnan().any(1).cpu().tolist() == [True, False]
 
 
