@@ -22,6 +22,7 @@ def _is_command_line() -> bool:
 
 
 def _register() -> None:
+    import xla_go._accuracy
     import xla_go._adapter
     import xla_go._device_module
     import xla_go._step
@@ -31,6 +32,7 @@ def _register() -> None:
     xla_go._torch_patches.apply()
     xla_go._device_module.register()
     xla_go._step.cut_after_optimizer_steps()
+    xla_go._accuracy.start()
 
 
 if not _is_command_line():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "AbortedError",
+    "AccuracyError",
     "AlreadyExistsError",
     "CancelledError",
     "DataLossError",
@@ -33,6 +34,10 @@ class XlaError(RuntimeError):
 
     code: int = 2
     code_name: str = "UNKNOWN"
+
+
+class AccuracyError(AssertionError):
+    """An operator gave another result than on the CPU, where XLA_GO_CHECK=cpu compares them."""
 
 
 class CancelledError(XlaError):
