@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import xla_go
 from model_comparison import TOLERANCE, compare_forward, compare_training, pair
 
 torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed for this torch")
@@ -56,7 +57,7 @@ def test_eval_forward_equals_cpu(name: str) -> None:
 DTYPES = {"resnet18": torch.float64}
 
 
-SLOW = ("mobilenet_v3_small", "efficientnet_b0", "vit_b_16", "swin_t")
+SLOW = ("mobilenet_v3_small", "efficientnet_b0", "convnext_tiny", "vit_b_16", "swin_t")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODELS])
@@ -118,3 +119,46 @@ def test_detection_heads_equal_cpu() -> None:
 
     compare_forward(cpu, xla, lambda model, device: call(model, device)[0], 1e-9)
     compare_training(cpu, xla, call, 1e-9)
+
+
+REGIONS = {
+    "roi_align": (27, lambda x, boxes: torchvision.ops.roi_align(x, boxes, 3, sampling_ratio=2, aligned=True)),
+    "roi_pool": (27, lambda x, boxes: torchvision.ops.roi_pool(x, boxes, 3)),
+    "ps_roi_align": (27, lambda x, boxes: torchvision.ops.ps_roi_align(x, boxes, 3)),
+    "ps_roi_pool": (27, lambda x, boxes: torchvision.ops.ps_roi_pool(x, boxes, 3)),
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_operators_of_torchvision_run_on_the_cpu_and_are_counted(name: str) -> None:
+    channels, pool = REGIONS[name]
+    boxes = torch.tensor([[0.0, 1.0, 1.0, 9.0, 9.0], [1.0, 2.0, 3.0, 12.0, 14.0]])
+    before = xla_go.metrics.counter_value(f"torchvision::{name}") or 0
+    results = {}
+    for device in ("cpu", "xla"):
+        x = torch.randn(2, channels, 16, 16, generator=torch.Generator().manual_seed(4)).to(device).requires_grad_()
+        y = pool(x, boxes.to(device))
+        y.pow(2).sum().backward()
+        assert y.device.type == x.grad.device.type == device
+        results[device] = y.detach().cpu(), x.grad.cpu()
+    torch.testing.assert_close(results["xla"], results["cpu"])
+    assert xla_go.metrics.counter_value(f"torchvision::{name}") == before + 1
+
+
+def test_faster_rcnn_detects_what_it_does_on_the_cpu() -> None:
+    """Its sizes depend on the data, so parts of it run on the CPU; what it finds is the same, with the weights of both."""
+
+    def detector() -> nn.Module:
+        return torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(
+            weights=None, weights_backbone=None, num_classes=5, min_size=64, max_size=64, box_score_thresh=0.1, box_detections_per_img=10
+        )
+
+    cpu, xla = pair(detector)
+    image = torch.rand(3, 64, 64, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        expected = cpu.eval()([image])[0]
+        actual = xla.eval()([image.to("xla")])[0]
+    assert expected["boxes"].shape == (10, 4)
+    for name, value in expected.items():
+        assert actual[name].device.type == "xla"
+        torch.testing.assert_close(actual[name].cpu(), value, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
