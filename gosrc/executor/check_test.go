@@ -85,7 +85,7 @@ func TestFailedCheckIsToldOnceByTheNextCut(t *testing.T) {
 func TestWaitEndsAfterTheCheckIsKnown(t *testing.T) {
 	f := start(t)
 	x, bad := f.root(1, 2, 3), f.places(3)
-	for range 30 {
+	for range 30 { // whichever goroutine is faster
 		out, later := f.empty(), f.empty()
 		f.take(out, x, bad)
 		if err := f.cut(); err != nil {
