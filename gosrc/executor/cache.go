@@ -175,6 +175,13 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 		IsSharded: module.Partitioned, AllowSPMDShardingPropagationToOutput: module.Partitioned,
 	}
 	devices := []string{d.name}
+	if program.Replicas > 0 {
+		local := c.client.GetLocalDevices()
+		if program.Replicas > len(local) {
+			return nil, nil, false, status.Errorf(status.InvalidArgument, "compile: expected a program of at most %d replicas, got one of %d", len(local), program.Replicas)
+		}
+		instance.CompilationDevice, devices = local[0], local[:program.Replicas]
+	}
 	if module.Partitioned {
 		instance.CompilationDevice, devices = spmdDevice, c.client.GetAllDevices()
 	}

@@ -34,6 +34,7 @@ type Core struct {
 	persistence  *persistence // nil for none
 	compiles     compileLog
 	analysis     analysis
+	replicas     replicas
 	deferred     atomic.Bool // a device may have a deferred error
 	eager        atomic.Bool
 	strict       atomic.Int32 // how often strict mode was entered and not left

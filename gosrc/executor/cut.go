@@ -86,7 +86,9 @@ func (d *Device) cut(cause string) (*Step, error) {
 	graphSize.Observe(float64(len(walk.Order)))
 	donors := d.collect(walk, s)
 	started := core.CompileCount()
-	e, varied, err := core.program(d, walk, d.signature(s.roots, values), donors)
+	signature := d.signature(s.roots, values, walk.Collective)
+	s.replicas = signature.Replicas
+	e, varied, err := core.program(d, walk, signature, donors)
 	if err != nil {
 		for _, b := range s.arguments {
 			b.Release()

@@ -3,6 +3,7 @@ package executor
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"xla_go/gosrc/diskcache"
 	"xla_go/gosrc/env"
@@ -23,6 +24,9 @@ type Options struct {
 	// Programs is how many compiled programs are held; beyond it those that nobody has asked for the longest go. 0
 	// any number (XLA_COMPILATION_CACHE_SIZE, torch_xla's name).
 	Programs int
+	// ReplicaTimeout is how long a step with collectives waits for those of the other replicas of this process
+	// (XLA_GO_REPLICA_TIMEOUT, in seconds).
+	ReplicaTimeout time.Duration
 	// Donate lets steps reuse the memory of storages that they overwrite (XLA_ENABLE_PARAM_ALIASING).
 	Donate bool
 	// Checks has programs tell of positions and classes that are out of range, which raise then (XLA_GO_INDEX_CHECKS).
@@ -54,7 +58,7 @@ type Options struct {
 
 // DefaultOptions are the settings where the environment says nothing else.
 func DefaultOptions() Options {
-	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Programs: 2048, Donate: true, Checks: true}
+	return Options{TupleThreshold: ir.DefaultTupleThreshold, NodeLimit: 8000, RunAhead: 16, Programs: 2048, Donate: true, Checks: true, ReplicaTimeout: time.Minute}
 }
 
 // OptionsFromEnvironment are the default settings with what the environment changes.
@@ -64,6 +68,7 @@ func OptionsFromEnvironment() Options {
 	o.NodeLimit = int64(env.Int("XLA_GO_NODE_LIMIT", int(o.NodeLimit)))
 	o.RunAhead = env.Int("XLA_GO_RUN_AHEAD", o.RunAhead)
 	o.Programs = env.Int("XLA_COMPILATION_CACHE_SIZE", o.Programs)
+	o.ReplicaTimeout = time.Duration(env.Int("XLA_GO_REPLICA_TIMEOUT", int(o.ReplicaTimeout/time.Second))) * time.Second
 	o.Donate = env.Bool("XLA_ENABLE_PARAM_ALIASING", o.Donate)
 	o.Checks = env.Bool("XLA_GO_INDEX_CHECKS", o.Checks)
 	o.Partition = env.Bool("XLA_USE_SPMD", o.Partition)

@@ -89,8 +89,11 @@ func (d *Device) label() <-chan struct{} {
 }
 
 // signature says what the program of roots, which hold values, depends on beside its graph.
-func (d *Device) signature(roots []*Root, values []*ir.Node) ir.Signature {
-	s := ir.Signature{Outputs: values}
+func (d *Device) signature(roots []*Root, values []*ir.Node, collective bool) ir.Signature {
+	s := ir.Signature{Outputs: values, Device: d.Index}
+	if replicas := d.core.replicas.count(); collective && replicas > 1 {
+		s.Replicas, s.Device = replicas, 0
+	}
 	if p := d.partitioning.Load(); p != nil {
 		s.Partitions, s.Shardings = p.count, make([]*hlo.Sharding, len(roots))
 		for i, r := range roots {

@@ -99,6 +99,12 @@ func difference(a, known *ir.Program) string {
 	case other > 1:
 		return fmt.Sprintf("%s, and %d more nodes", first, other-1)
 	}
+	switch {
+	case a.Replicas != known.Replicas:
+		return fmt.Sprintf("replicas %d → %d", known.Replicas, a.Replicas)
+	case a.Device != known.Device:
+		return fmt.Sprintf("device %d → %d", known.Device, a.Device)
+	}
 	return fmt.Sprintf("other values are kept: results %s → %s", someOf(known.Outputs), someOf(a.Outputs))
 }
 

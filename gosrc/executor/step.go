@@ -24,6 +24,7 @@ type step struct {
 	kept       int          // the smallest output, which is retained: it tells how the run has ended
 	scalars    []byte
 	stacks     []ir.Stack    // of the nodes of the executable's program, nil for none
+	replicas   int           // that run it together, 0 for one without collectives
 	withheld   []int         // donors of the executable that this run must not consume
 	checked    client.Data   // which check of the program failed; nil where it has none. See verify
 	fence      chan struct{} // closed when every output has data or an error
@@ -89,10 +90,11 @@ func (d *Device) work() {
 
 // takeNext takes the first step whose program is compiled: the oldest as a rule. While that one waits for the
 // compiler, a later step may go first where it needs nothing of the steps before it and reuses no memory that they
-// read. nil where every step has to wait. Under queueMu.
+// read, but not one with collectives, which must come in the same order on all replicas. nil where every step has to wait.
+// Under queueMu.
 func (d *Device) takeNext() *step {
 	for i, s := range d.queue {
-		if !s.executable.isDone() || i > 0 && (!s.hasArguments() || s.disturbs(d.queue[:i])) {
+		if !s.executable.isDone() || i > 0 && (s.replicas > 0 || !s.hasArguments() || s.disturbs(d.queue[:i])) {
 			continue
 		}
 		d.queue = slices.Delete(d.queue, i, i+1)
@@ -180,7 +182,7 @@ func (d *Device) settle() {
 			err = d.await(s)
 		}
 		if err != nil && e.launched {
-			if s.intact() {
+			if s.replicas == 0 && s.intact() {
 				d.runApart(s)
 			}
 			if d.blame(s) == 0 { // all came right: the failure is told once all the same
@@ -220,33 +222,46 @@ func (d *Device) failureOf(b *ir.Buffer) error {
 // launch hands the step to the client. launched is false where the client was never asked to run.
 func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err error) {
 	e := s.executable
-	if e.err != nil {
-		return nil, false, e.err
-	}
-	arguments := make([]client.Data, 0, len(s.arguments)+1)
-	for _, b := range s.arguments {
-		data, err := b.Final()
-		if err != nil {
-			return nil, false, err
-		}
-		arguments = append(arguments, data)
-	}
-	if e.partitioned {
-		return d.launchPartitioned(s, arguments)
-	}
-	if len(s.scalars) > 0 {
-		pack, err := d.uploadScalars(s.scalars)
-		if err != nil {
-			return nil, false, err
-		}
+	arguments, pack, err := d.argumentsOf(s)
+	if pack != nil {
 		defer pack.Close()
-		arguments = append(arguments, pack)
+	}
+	switch {
+	case s.replicas > 0:
+		return d.launchReplica(s, arguments, err)
+	case err != nil:
+		return nil, false, err
+	case e.partitioned:
+		return d.launchPartitioned(s, arguments)
 	}
 	countExecute.Add(1)
 	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: e.eager}
 	outputs, err = d.core.client.ExecuteComputation(e.computation, arguments, d.name, options)
 	outputs, err = s.takeChecked(outputs, err)
 	return outputs, true, s.checkResults(outputs, err)
+}
+
+// argumentsOf gives the values that the step's program takes, and last, where it has scalars and is not partitioned, those as
+// pack, which the caller closes.
+func (d *Device) argumentsOf(s *step) (arguments []client.Data, pack client.Data, err error) {
+	if s.executable.err != nil {
+		return nil, nil, s.executable.err
+	}
+	arguments = make([]client.Data, 0, len(s.arguments)+1)
+	for _, b := range s.arguments {
+		data, err := b.Final()
+		if err != nil {
+			return nil, nil, err
+		}
+		arguments = append(arguments, data)
+	}
+	if len(s.scalars) > 0 && !s.executable.partitioned {
+		if pack, err = d.uploadScalars(s.scalars); err != nil {
+			return nil, nil, err
+		}
+		arguments = append(arguments, pack)
+	}
+	return arguments, pack, nil
 }
 
 func (s *step) checkResults(outputs []client.Data, err error) error {

@@ -10,8 +10,8 @@ import (
 
 // The canonical key is the program: for each node in post-order its kind, type, attributes and
 // operands (as distances back), then the outputs in order, then the donors, then over how many
-// devices it is partitioned and the shardings of the outputs. A device value's attributes are how it
-// lies over them. Values of scalars and identities of buffers are not in it. Numbers are varints;
+// devices it is partitioned and the shardings of the outputs, then by how many replicas or on which device it runs. A
+// device value's attributes are how it lies over the devices. Values of scalars and identities of buffers are not in it. Numbers are varints;
 // attributes are zigzag varints.
 //
 // Two graphs that differ in anything that the compiled program depends on have different keys,
@@ -27,6 +27,10 @@ type Signature struct {
 	// how outputs are to lie: nil leaves one to the compiler, and a nil list all of them.
 	Partitions int
 	Shardings  []*hlo.Sharding
+	// Replicas is the number of devices, from the first on, that run a program with collectives together, each with values of
+	// its own; 0 for a program of one device, whose index Device is then.
+	Replicas int
+	Device   int
 }
 
 func appendNode(key []byte, n *Node) []byte {
@@ -71,7 +75,13 @@ func appendSignature(key []byte, s Signature) []byte {
 	for _, d := range s.Donors {
 		key = binary.AppendUvarint(key, uint64(d))
 	}
-	return appendPartitions(key, s.Partitions, len(s.Outputs), s.Shardings)
+	key = appendPartitions(key, s.Partitions, len(s.Outputs), s.Shardings)
+	return appendDevices(key, s.Replicas, s.Device)
+}
+
+func appendDevices(key []byte, replicas, device int) []byte {
+	key = binary.AppendUvarint(key, uint64(replicas))
+	return binary.AppendUvarint(key, uint64(device))
 }
 
 func appendPartitions(key []byte, partitions, outputs int, shardings []*hlo.Sharding) []byte {
@@ -112,6 +122,8 @@ type Program struct {
 	Shardings  []*hlo.Sharding
 	// Unchecked leaves out what tells of values that operators must not get; see Check. Not in the key.
 	Unchecked bool
+	// Replicas and Device are those of Signature.
+	Replicas, Device int
 }
 
 // Donation lets a program reuse the memory of a parameter: for the given output (a position in
@@ -242,6 +254,7 @@ func DecodeKey(key []byte) (*Program, error) {
 			}
 		}
 	}
+	p.Replicas, p.Device = int(r.uvarint()), int(r.uvarint())
 	if r.bad || len(r.rest) > 0 {
 		return nil, status.Errorf(status.DataLoss, "DecodeKey(): the program key is damaged")
 	}
@@ -273,7 +286,8 @@ func (p *Program) AppendKey(key []byte) []byte {
 	for _, d := range p.Donors {
 		key = binary.AppendUvarint(key, uint64(d.Parameter))
 	}
-	return appendPartitions(key, p.Partitions, len(p.Outputs), p.Shardings)
+	key = appendPartitions(key, p.Partitions, len(p.Outputs), p.Shardings)
+	return appendDevices(key, p.Replicas, p.Device)
 }
 
 // Only gives the part of the program that computes the given output alone, without donors. The
@@ -290,7 +304,7 @@ func (p *Program) Only(output int) (part *Program, parameters, scalars []int) {
 			}
 		}
 	}
-	part = &Program{Partitions: p.Partitions}
+	part = &Program{Partitions: p.Partitions, Replicas: p.Replicas, Device: p.Device}
 	if p.Partitions > 0 {
 		part.Shardings = p.Shardings[output : output+1]
 	}

@@ -29,6 +29,8 @@ type Definition struct {
 	Variables func(n *Node) Variables
 
 	mayCheck bool // see MayCheck
+	// Collective: replicas exchange values in it, so that its program runs on all of them together.
+	Collective bool
 }
 
 var definitions = []Definition{
@@ -61,6 +63,12 @@ func DefineVariable(name string, lower func(l *Lowering) []hlo.Value, variables 
 	definitions[kind].Variables = variables
 	return kind
 }
+
+// MarkCollective says that replicas exchange values in a kind; package initialisation only.
+func MarkCollective(kind Kind) { definitions[kind].Collective = true }
+
+// IsCollective is true for what MarkCollective was called with.
+func (k Kind) IsCollective() bool { return int(k) < len(definitions) && definitions[k].Collective }
 
 // String gives the kind's name.
 func (k Kind) String() string {

@@ -105,7 +105,7 @@ func (r *keyReader) varied(n *ProgramNode) {
 // parameters says, for each of them in the order of AppendFamilyKey's values, whether it becomes one: a scalar that
 // stands before the node. The values of those are nowhere in the result.
 func (p *Program) Vary(order []*Node, parameters []bool) *Program {
-	varied := &Program{Donors: p.Donors, Partitions: p.Partitions, Shardings: p.Shardings}
+	varied := &Program{Donors: p.Donors, Partitions: p.Partitions, Shardings: p.Shardings, Replicas: p.Replicas, Device: p.Device}
 	moved := make([]int, len(p.Nodes))
 	next := 0
 	for i, n := range p.Nodes {

@@ -19,6 +19,9 @@ type Walk struct {
 	// Scalars is their scalars' values, packed as the lowered module unpacks them.
 	Scalars []byte
 
+	// Collective: the replicas exchange values in one of the nodes.
+	Collective bool
+
 	key []byte // the nodes' part of the key
 }
 
@@ -69,6 +72,7 @@ func (w *Walk) visit(n *Node) {
 	n.index = int32(len(w.Order))
 	w.Order = append(w.Order, n)
 	w.key = appendNode(w.key, n)
+	w.Collective = w.Collective || n.Kind.IsCollective()
 	switch n.Kind {
 	case KindParameter:
 		w.Parameters = append(w.Parameters, n)

@@ -8,6 +8,7 @@ package ops
 import (
 	"fmt"
 	"sort"
+	"strings"
 
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
@@ -15,7 +16,8 @@ import (
 
 // Row is one operator. One row serves the functional, the in-place and the out= variant.
 type Row struct {
-	// Name is the functional overload's name without "aten::", for example "add.Tensor" or "relu".
+	// Name is the functional overload's name without "aten::", for example "add.Tensor" or "relu"; in whole where it is of
+	// another namespace.
 	// An operator that exists in place only (fill_.Scalar) has that as its Name and SelfOnly set.
 	Name string
 	// InPlace and Out name the variants' overloads ("add_.Tensor", "add.out"); several, or none.
@@ -34,8 +36,18 @@ type Row struct {
 	Variables func(n *ir.Node) ir.Variables
 	// Checks: Lower may ask for checks of values that only a run knows, which raise if they fail (Lowering.CheckRange).
 	Checks bool
+	// Collective: replicas exchange values in it.
+	Collective bool
 
 	kind ir.Kind
+}
+
+// qualified gives an operator's name with its namespace.
+func qualified(name string) string {
+	if strings.Contains(name, "::") {
+		return name
+	}
+	return "aten::" + name
 }
 
 var rows []*Row
@@ -52,9 +64,12 @@ func register(family ...*Row) {
 			panic(fmt.Sprintf("ops: row %q has both Lower and LowerMany", row.Name))
 		case row.Lower != nil:
 			lower := row.Lower
-			row.kind = ir.DefineVariable("aten::"+row.Name, func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} }, row.Variables)
+			row.kind = ir.DefineVariable(qualified(row.Name), func(l *ir.Lowering) []hlo.Value { return []hlo.Value{lower(l)} }, row.Variables)
 		case row.LowerMany != nil:
-			row.kind = ir.DefineVariable("aten::"+row.Name, row.LowerMany, row.Variables)
+			row.kind = ir.DefineVariable(qualified(row.Name), row.LowerMany, row.Variables)
+		}
+		if row.Collective {
+			ir.MarkCollective(row.kind)
 		}
 		if row.Checks {
 			ir.MayCheck(row.kind)
@@ -91,7 +106,7 @@ func defineKind(name string, lower func(l *ir.Lowering) hlo.Value) ir.Kind {
 // Names are what the adapter registers for one overload.
 type Name struct {
 	Number  int    // of the row
-	Name    string // with "aten::"
+	Name    string // with its namespace
 	InPlace bool
 	Out     bool
 }
@@ -107,12 +122,12 @@ func Sorted() []*Row {
 func Names() []Name {
 	var names []Name
 	for number, row := range Sorted() {
-		names = append(names, Name{number, "aten::" + row.Name, row.SelfOnly, false})
+		names = append(names, Name{number, qualified(row.Name), row.SelfOnly, false})
 		for _, n := range row.InPlace {
-			names = append(names, Name{number, "aten::" + n, true, false})
+			names = append(names, Name{number, qualified(n), true, false})
 		}
 		for _, n := range row.Out {
-			names = append(names, Name{number, "aten::" + n, false, true})
+			names = append(names, Name{number, qualified(n), false, true})
 		}
 	}
 	return names

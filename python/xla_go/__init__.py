@@ -44,7 +44,7 @@ from xla_go._compiles import strict  # noqa: E402
 from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
 
 if not _is_command_line():
-    from xla_go import spmd
+    from xla_go import distributed, spmd
     from xla_go._torch_dlpack import from_dlpack
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "coordinator",
     "debug",
     "device",
+    "distributed",
     "eager_mode",
     "errors",
     "from_dlpack",
@@ -68,11 +69,14 @@ __all__ = [
 ]
 
 
-def device(index: int = 0) -> torch.device:
-    """The torch.device of an xla device of this process. Does not start the runtime."""
+def device(index: int | None = None) -> torch.device:
+    """The torch.device of an xla device of this process: by default the running replica's, else the first. Does not start the runtime."""
     import torch
 
-    return torch.device("xla", index)
+    from xla_go import _replica
+
+    replica = _replica.current()
+    return torch.device("xla", index if index is not None else replica.ordinal if replica else 0)
 
 
 def manual_seed(seed: int) -> None:

@@ -43,6 +43,7 @@ UNITS = (
     "arguments",
     "strides",
     "call",
+    "collective",
     "fallback",
     "natives",
     "autocast",

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from xla_go import _adapter, _runtime
+from xla_go import _adapter, _replica, _runtime
 
 Device = Any  # a torch.device, "xla:1", an index, or None for the current device
 
@@ -144,8 +144,12 @@ def get_device_name(device: Device = None) -> str:
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the generators of all xla devices: one program draws for all of them."""
-    _adapter.loaded().manual_seed(int(seed) % 2**64)
+    """Seeds the generators of all xla devices: one program draws for all of them. A replica seeds its own device."""
+    replica = _replica.current()
+    if replica is None:
+        _adapter.loaded().manual_seed(int(seed) % 2**64)
+    else:
+        _adapter.loaded().set_rng_state(replica.ordinal, int(seed) % 2**64, 0)
 
 
 def manual_seed_all(seed: int) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from xla_go import _adapter, _compiles, _runtime
+from xla_go import _adapter, _compiles, _replica, _runtime
 
 _after_sync: list[Callable[[], None]] = []
 
@@ -17,7 +17,7 @@ def after_next_sync(function: Callable[[], None]) -> None:
 
 
 def sync(wait: bool = False, *, cause: str = "sync()") -> None:
-    """Ends the step: queues everything traced so far on all devices of this process.
+    """Ends the step: queues everything traced so far on all devices of this process, or on that of the running replica.
 
     Returns once it is queued; with `wait`, or XLA_SYNC_WAIT=1, once it has run (BLOCKING; other threads run
     meanwhile and Ctrl-C breaks it; a failed run raises its error). Positions and classes out of range raise at the next `sync`
@@ -28,7 +28,9 @@ def sync(wait: bool = False, *, cause: str = "sync()") -> None:
     if adapter.is_loaded():
         wait = wait or os.environ.get("XLA_SYNC_WAIT", "0").lower() in ("1", "true")
         _runtime.perform("AddToCounter", "MarkStep", 1)
-        tokens = [token for index in range(adapter.device_count()) if (token := adapter.sync(index, cause))]
+        replica = _replica.current()
+        indices = range(adapter.device_count()) if replica is None else [replica.ordinal]
+        tokens = [token for index in indices if (token := adapter.sync(index, cause))]
         try:
             _compiles.raise_failed_checks(cause)
             for token in tokens if wait else ():

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import warn_if_has_hooks
 
-from xla_go import _adapter, _step
+from xla_go import _device_module, _step
 
 DEVICE_TYPE = "xla"
 FOREIGN_MODULES = ("torch_xla", "_XLAC")
@@ -259,7 +259,7 @@ def patch_dlpack() -> None:
 
 
 def patch_manual_seed() -> None:
-    """torch.manual_seed seeds device xla as well.
+    """torch.manual_seed seeds device xla as well, in a replica its own device.
 
     The adapter notices a new seed of the CPU generator by itself; it cannot notice the same seed
     set again.
@@ -269,7 +269,7 @@ def patch_manual_seed() -> None:
     @functools.wraps(original)
     def manual_seed(seed: Any) -> torch.Generator:
         generator = original(seed)
-        _adapter.loaded().manual_seed(generator.initial_seed())
+        _device_module.manual_seed(generator.initial_seed())
         return generator
 
     torch.random.manual_seed = manual_seed

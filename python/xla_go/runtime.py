@@ -9,7 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from xla_go import _adapter, _runtime, errors
+from xla_go import _adapter, _replica, _runtime, errors
 
 if TYPE_CHECKING:
     import torch
@@ -143,18 +143,20 @@ def host_index() -> int:
 
 
 def world_size() -> int:
-    """Number of replicas that run this program together: 1, since one process traces one program."""
-    return 1
+    """Number of replicas that run this program together: those of `xla_go.distributed.launch` on its threads, else 1."""
+    replica = _replica.current()
+    return 1 if replica is None else replica.count
 
 
 def global_ordinal() -> int:
     """This replica's number among all: 0 with a world size of 1."""
-    return 0
+    replica = _replica.current()
+    return 0 if replica is None else replica.ordinal
 
 
 def local_ordinal() -> int:
     """This replica's number on its host: 0 with a world size of 1."""
-    return 0
+    return global_ordinal()
 
 
 def is_spmd() -> bool:

@@ -56,7 +56,7 @@ func (c *Client) wrap(shards []client.Data, s shape.Shape, annotation *client.Sh
 	if annotation == nil {
 		return nil, status.Errorf(status.InvalidArgument, "expected a sharding, got none")
 	}
-	if len(shards) != len(c.Local) {
+	if n := len(shards); n != len(c.Local) && (n == 0 || n > len(c.Local) || len(annotation.OpSharding) > 0) {
 		return nil, status.Errorf(status.InvalidArgument, "expected one shard for each of the %d local devices, got %d", len(c.Local), len(shards))
 	}
 	for i, d := range shards {
@@ -70,7 +70,11 @@ func (c *Client) wrap(shards []client.Data, s shape.Shape, annotation *client.Sh
 			return nil, status.Errorf(status.InvalidArgument, "shard %d: expected data on %s, got %s", i, c.Local[i].Name, mine)
 		}
 	}
-	return c.Assemble(shards, s, annotation, nil, semantics)
+	var devices []string // all
+	if len(shards) < len(c.Local) {
+		devices = platform.Names(c.Local[:len(shards)])
+	}
+	return c.Assemble(shards, s, annotation, devices, semantics)
 }
 
 // GetDataShards gives the shards of sharded data, sharing memory, or the data itself as the only one. The

@@ -261,7 +261,7 @@ func (c *Client) WrapDataShards(shards []client.Data, name string, s shape.Shape
 	if sharding == nil {
 		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected a sharding, got none")
 	}
-	if len(shards) != len(c.Local) {
+	if n := len(shards); n != len(c.Local) && (n == 0 || n > len(c.Local) || len(sharding.OpSharding) > 0) {
 		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected one shard for each of the %d local devices, got %d", len(c.Local), len(shards))
 	}
 	whole := newWhole(c.Devices, len(shards))

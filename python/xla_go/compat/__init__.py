@@ -14,6 +14,7 @@ _MODULES = {
     "torch_xla.core.xla_model": "xla_go.compat.xla_model",
     "torch_xla.distributed": "xla_go.compat.distributed",
     "torch_xla.distributed.spmd": "xla_go.compat.spmd",
+    "torch_xla.distributed.xla_multiprocessing": "xla_go.compat.xla_multiprocessing",
     "torch_xla.experimental": "xla_go.compat.experimental",
     "torch_xla.experimental.spmd_fully_sharded_data_parallel": "xla_go.spmd.fsdp",
     "torch_xla.debug": "xla_go.compat.debug",

@@ -20,8 +20,18 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def device(index: int | None = None) -> torch.device:
-    """The xla device of that number, of the first one by default."""
-    return xla_go.device(index or 0)
+    """The xla device of that number; by default that of the running replica, else the first one."""
+    return xla_go.device(index)
+
+
+def launch(
+    fn: Callable[..., Any], args: tuple[Any, ...] = (), start_method: str = "spawn", debug_single_process: bool = False
+) -> None:
+    """Runs `fn(ordinal, *args)` on a thread for each device, on one alone with debug_single_process. See xla_go.distributed.launch.
+
+    There are no processes to start: start_method is taken for the caller's sake.
+    """
+    xla_go.distributed.launch(fn, args, 1 if debug_single_process else None)
 
 
 def device_count() -> int:

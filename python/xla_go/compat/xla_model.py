@@ -1,6 +1,6 @@
 """What `torch_xla.core.xla_model` gives after `xla_go.compat.install()`.
 
-One process traces one program (a world size of 1): a collective over all replicas is over one.
+Replicas are the threads of `torch_xla.launch`; outside of it there is one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,23 @@ from typing import Any, NoReturn
 import torch
 
 import xla_go
-from xla_go import _step, runtime
+from xla_go import _replica, _step, distributed, runtime
 
-REDUCE_SUM, REDUCE_MUL, REDUCE_AND, REDUCE_OR, REDUCE_MIN, REDUCE_MAX = "sum", "mul", "and", "or", "min", "max"
-_REDUCTIONS = (REDUCE_SUM, REDUCE_MUL, REDUCE_AND, REDUCE_OR, REDUCE_MIN, REDUCE_MAX)
+REDUCE_SUM, REDUCE_MUL, REDUCE_AND = distributed.REDUCE_SUM, distributed.REDUCE_MUL, distributed.REDUCE_AND
+REDUCE_OR, REDUCE_MIN, REDUCE_MAX = distributed.REDUCE_OR, distributed.REDUCE_MIN, distributed.REDUCE_MAX
+
+all_gather = distributed.all_gather
+all_reduce = distributed.all_reduce
+all_to_all = distributed.all_to_all
+collective_broadcast = distributed.collective_broadcast
+collective_permute = distributed.collective_permute
+reduce_scatter = distributed.reduce_scatter
+
 
 
 def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:
-    """The xla device of that number, of the first one by default."""
-    return xla_go.device(n or 0)
+    """The xla device of that number; by default that of the running replica, else the first one."""
+    return xla_go.device(n)
 
 
 def xla_device_hw(device: Any) -> str:
@@ -82,33 +90,16 @@ def master_print(*arguments: Any, fd: Any = None, local: bool = False, flush: bo
 
 
 def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] | None = None) -> list[bytes]:
-    """The payloads of all processes, in order."""
-    return [payload]
+    """The payloads of all replicas, in order. BLOCKING until all have come."""
+    return distributed.rendezvous(tag, payload)
 
 
 def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
-    """`reduce_fn` of every process's `data`."""
-    return reduce_fn([copy.deepcopy(data)])
-
-
-def all_reduce(
-    reduce_type: str,
-    inputs: torch.Tensor | list[torch.Tensor],
-    scale: float = 1.0,
-    groups: Sequence[Sequence[int]] | None = None,
-    pin_layout: bool = True,
-) -> torch.Tensor | None:
-    """The reduction over all replicas, times `scale`: a new tensor for a tensor, in place for a list."""
-    if reduce_type not in _REDUCTIONS:
-        raise ValueError(f"all_reduce(): expected a reduction of {', '.join(_REDUCTIONS)}, got {reduce_type!r}")
-    if groups and any(list(group) != [0] for group in groups):
-        raise ValueError(f"all_reduce(): expected groups of replica 0, the only one, got {groups}")
-    if isinstance(inputs, torch.Tensor):
-        return inputs.clone() if scale == 1.0 else inputs * scale
-    for tensor in inputs:
-        if scale != 1.0:
-            tensor.mul_(scale)
-    return None
+    """`reduce_fn` of every replica's `data`. BLOCKING until all have come."""
+    replica = _replica.current()
+    if replica is None:
+        return reduce_fn([copy.deepcopy(data)])
+    return reduce_fn(distributed.gather_objects(tag, _to_cpu(data)))
 
 
 def reduce_gradients(optimizer: torch.optim.Optimizer, groups: Any = None, pin_layout: bool = True) -> None:

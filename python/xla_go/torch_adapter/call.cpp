@@ -329,7 +329,7 @@ Frame& thread_frame() {
   return C10_LIKELY(current_frame != nullptr) ? *current_frame : make_thread_frame();
 }
 
-std::vector<std::string> register_rows(torch::Library& library) {
+std::vector<std::string> register_rows(torch::Library& aten, torch::Library& own) {
   std::vector<std::string> refused;
   for (const RowName& name : row_names) {
     const auto op = c10::Dispatcher::singleton().findSchema(split_name(name.name));
@@ -343,6 +343,8 @@ std::vector<std::string> register_rows(torch::Library& library) {
       refused.emplace_back(name.name);
       continue;
     }
+    const bool is_aten = std::string_view(name.name).rfind("aten::", 0) == 0;
+    torch::Library& library = is_aten ? aten : own;
     library.impl(name.name, torch::CppFunction::makeFromBoxedFunctor(
                                 std::make_unique<RowKernel>(name.row, form, *op)));
   }

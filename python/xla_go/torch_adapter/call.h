@@ -12,7 +12,7 @@ namespace xla_go {
 
 // Registers every row of rows_gen.h whose schema this torch has and that has no kernel yet.
 // Returns the names of the rows whose schema this entry cannot serve.
-std::vector<std::string> register_rows(torch::Library& library);
+std::vector<std::string> register_rows(torch::Library& aten, torch::Library& own);
 
 // Identifies the table of rows that this adapter was built with.
 extern const uint64_t rows_digest;

@@ -22,6 +22,7 @@ struct DefaultGenerators {
   // way that does not tell us.
   uint64_t cpu_seed = 0;
   bool cpu_seed_known = false;
+  bool follow = true;
 };
 
 DefaultGenerators& defaults() {
@@ -55,7 +56,7 @@ void seed_all(DefaultGenerators& all, uint64_t seed) {
 // Call with all.mutex held.
 void follow_cpu_seed(DefaultGenerators& all) {
   const uint64_t seed = cpu_generator_seed();
-  if (all.cpu_seed_known && all.cpu_seed != seed) {
+  if (all.follow && all.cpu_seed_known && all.cpu_seed != seed) {
     seed_all(all, seed);
   }
   all.cpu_seed = seed;
@@ -138,6 +139,14 @@ void seed_default_generators(uint64_t seed) {
   for (int device = 0; device < max_devices; ++device) {
     get_or_make(all, device).unsafeGetGeneratorImpl()->set_current_seed(seed);
   }
+  all.cpu_seed = cpu_generator_seed();
+  all.cpu_seed_known = true;
+}
+
+void follow_cpu_generator(bool follow) {
+  DefaultGenerators& all = defaults();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  all.follow = follow;
   all.cpu_seed = cpu_generator_seed();
   all.cpu_seed_known = true;
 }

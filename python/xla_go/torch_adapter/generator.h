@@ -43,6 +43,11 @@ xla_go_generator* generator_state(const std::optional<at::Generator>& generator,
 // Seeds the default generators of every device and resets their offsets.
 void seed_default_generators(uint64_t seed);
 
+// Whether the default generators start anew where the CPU's generator has another seed than it had,
+// as they do unless told otherwise. Threads that seed the CPU's, each for its own device, must not
+// do so to each other.
+void follow_cpu_generator(bool follow);
+
 // State of a device's default generator.
 xla_go_generator default_state(int device);
 void set_default_state(int device, xla_go_generator state);

@@ -11,6 +11,7 @@
 
 #include "autocast.h"
 #include "call.h"
+#include "collective.h"
 #include "errors.h"
 #include "fallback.h"
 #include "generator.h"
@@ -50,6 +51,9 @@ int checked_generator_device(int device) {
 // ---- registration ----
 
 struct Libraries {
+  torch::Library own{torch::Library::FRAGMENT, "xla_go", {}, __FILE__, __LINE__};
+  torch::Library own_kernels{torch::Library::IMPL, "xla_go", c10::DispatchKey::XLA, __FILE__,
+                             __LINE__};
   torch::Library kernels{torch::Library::IMPL, "aten", c10::DispatchKey::XLA, __FILE__, __LINE__};
   torch::Library fallback{torch::Library::IMPL, "_", c10::DispatchKey::XLA, __FILE__, __LINE__};
   torch::Library autocast{torch::Library::IMPL, "aten", c10::DispatchKey::AutocastXLA, __FILE__,
@@ -109,7 +113,8 @@ PyObject* initialize(PyObject*, PyObject* args) {
     register_guard();
     register_hooks();
     register_natives(made->kernels);
-    refused_rows = new std::vector<std::string>(register_rows(made->kernels));
+    define_collectives(made->own);
+    refused_rows = new std::vector<std::string>(register_rows(made->kernels, made->own_kernels));
     composite_count = register_composites(made->kernels);
     register_fallback(made->fallback);
     register_autocast(made->autocast);
@@ -284,6 +289,15 @@ PyObject* py_device_count(PyObject*, PyObject*) {
   return guarded([]() -> PyObject* { return PyLong_FromLong(device_count()); });
 }
 
+PyObject* py_follow_cpu_generator(PyObject*, PyObject* args) {
+  int follow = 0;
+  if (!PyArg_ParseTuple(args, "p", &follow)) {
+    return nullptr;
+  }
+  follow_cpu_generator(follow != 0);
+  Py_RETURN_NONE;
+}
+
 PyObject* py_forget_device_count(PyObject*, PyObject*) {
   forget_device_count();
   Py_RETURN_NONE;
@@ -357,6 +371,9 @@ PyMethodDef methods[] = {
     {"fallback_mode", py_fallback_mode, METH_NOARGS, "The fallback mode: 'cpu' or 'error'."},
     {"manual_seed", manual_seed, METH_VARARGS,
      "manual_seed(seed)\n\nSeeds the default generators of all xla devices."},
+    {"follow_cpu_generator", py_follow_cpu_generator, METH_VARARGS,
+     "follow_cpu_generator(follow)\n\nWhether a new seed of the CPU's generator, set by whatever "
+     "means, seeds the default generators of all xla devices."},
     {"get_rng_state", get_rng_state, METH_VARARGS,
      "get_rng_state(device=0) -> (seed, offset)\n\nState of a device's default generator."},
     {"set_rng_state", set_rng_state, METH_VARARGS, "set_rng_state(device, seed, offset)"},

@@ -1,0 +1,50 @@
+"""Replicas: the same program on several devices, each with values of its own, and collectives between them.
+
+    import torch, xla_go
+    from xla_go import distributed
+
+    def train(ordinal):
+        x = torch.full((2,), float(ordinal), device="xla")   # each replica's own device
+        total = distributed.all_reduce("sum", x)
+        return total.tolist()
+
+    distributed.launch(train, nprocs=4)   # [[6.0, 6.0], ...] on four devices
+
+Names and arguments are those of torch_xla's `xla_model`. Collectives are part of the traced program.
+"""
+
+from xla_go.distributed.collective import (
+    REDUCE_AND,
+    REDUCE_MAX,
+    REDUCE_MEAN,
+    REDUCE_MIN,
+    REDUCE_MUL,
+    REDUCE_OR,
+    REDUCE_SUM,
+    all_gather,
+    all_reduce,
+    all_to_all,
+    collective_broadcast,
+    collective_permute,
+    reduce_scatter,
+)
+from xla_go.distributed.replicas import gather_objects, launch, rendezvous
+
+__all__ = [
+    "REDUCE_AND",
+    "REDUCE_MAX",
+    "REDUCE_MEAN",
+    "REDUCE_MIN",
+    "REDUCE_MUL",
+    "REDUCE_OR",
+    "REDUCE_SUM",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "collective_broadcast",
+    "collective_permute",
+    "gather_objects",
+    "launch",
+    "reduce_scatter",
+    "rendezvous",
+]

@@ -1,0 +1,21 @@
+#include "collective.h"
+
+namespace xla_go {
+
+void define_collectives(torch::Library& library) {
+  library.def(
+      "all_reduce(Tensor self, str reduce_type, float scale, int[] groups, int group_size)"
+      " -> Tensor");
+  library.def("all_gather(Tensor self, int dim, int[] groups, int group_size) -> Tensor");
+  library.def(
+      "reduce_scatter(Tensor self, str reduce_type, float scale, int scatter_dim, int[] groups,"
+      " int group_size) -> Tensor");
+  library.def(
+      "all_to_all(Tensor self, int split_dim, int concat_dim, int[] groups, int group_size)"
+      " -> Tensor");
+  library.def("collective_permute(Tensor self, int[] pairs) -> Tensor");
+  library.def(
+      "collective_broadcast(Tensor self, int root, int[] groups, int group_size) -> Tensor");
+}
+
+}  // namespace xla_go
