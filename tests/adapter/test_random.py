@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+import xla_go  # noqa: F401
+
 NEW_TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10)
 
 
