@@ -22,7 +22,7 @@ func init() {
 		&Row{Name: "isin.Tensor_Tensor", Out: []string{"isin.Tensor_Tensor_out"}, Meta: metaIsIn, Lower: lowerIsIn},
 		&Row{Name: "isin.Tensor_Scalar", Out: []string{"isin.Tensor_Scalar_out"}, Meta: metaIsIn, Lower: lowerIsIn},
 		&Row{Name: "isin.Scalar_Tensor", Out: []string{"isin.Scalar_Tensor_out"}, Meta: metaIsIn, Lower: lowerIsIn},
-		&Row{Name: "repeat_interleave.Tensor", Meta: metaRepeatInterleave, Lower: lowerRepeatInterleave},
+		&Row{Name: "repeat_interleave.Tensor", Checks: true, Meta: metaRepeatInterleave, Lower: lowerRepeatInterleave},
 	)
 }
 
@@ -166,24 +166,42 @@ func metaRepeatInterleave(c *Call) error {
 	if c.Rank(0) != 1 {
 		return Errorf("repeat_interleave only accept 1D vector as repeat")
 	}
-	if d := c.Dtype(0); !isIndexType(d) {
-		return Errorf("repeats has to be Long or Int tensor")
+	if d := c.Dtype(0); d == dtype.Bool || !d.IsIntegral() {
+		return notImplemented("repeat_interleave_cpu", d)
 	}
 	if c.IsNone(1) {
 		return fallback(c, "without output_size the result's size depends on the values of repeats")
 	}
+	size := c.Int(1, 0)
+	if size < 0 {
+		return Errorf("Trying to create tensor with negative dimension %d: [%d]", size, size)
+	}
+	if c.Dims(0)[0] == 0 {
+		size = 0
+	}
 	c.Operand(c.Node(0))
-	c.dims = append(c.dims[:0], c.Int(1, 0))
+	c.dims = append(c.dims[:0], size)
 	return c.Out(c.Dtype(0), c.dims)
 }
 
-// lowerRepeatInterleave finds each result element in the running sum of the repeats.
+// lowerRepeatInterleave finds each result element in the running sum of the repeats. Torch finds a wrong sum before it looks
+// at the repeats.
 func lowerRepeatInterleave(l *ir.Lowering) hlo.Value {
-	b := l.B
-	if shape.Product(l.Dims) == 0 {
-		return b.Full(l.Dtype, 0, l.Dims...)
+	b, size := l.B, l.Dims[0]
+	repeats := as(b, l.In(0), dtype.S64)
+	n := repeats.Dims()[0]
+	if n == 0 {
+		return b.Full(l.Dtype, 0, size)
 	}
-	ends := scanSum.along(b, as(b, l.In(0), dtype.S64), 0)
+	ends := scanSum.along(b, repeats, 0)
+	total := lastElement(b, ends)
+	l.CheckNone(b.Compare("NE", total, b.FullInt(dtype.S64, size, 1)), total,
+		ir.Refusal{Exception: status.RuntimeError, Text: "allocated size does not match required size"})
+	l.CheckNone(b.Compare("LT", repeats, b.FullInt(dtype.S64, 0, n)), repeats,
+		ir.Refusal{Exception: status.RuntimeError, Text: "repeats can not be negative"})
+	if size == 0 {
+		return b.Full(l.Dtype, 0, size)
+	}
 	return as(b, searchSorted(b, ends, b.Iota(dtype.S64, l.Dims, 0), true), l.Dtype)
 }
 
