@@ -10,9 +10,11 @@
 
     distributed.launch(train, nprocs=4)   # [[6.0, 6.0], ...] on four devices
 
-Names and arguments are those of torch_xla's `xla_model`. Collectives are part of the traced program.
+Names and arguments are those of torch_xla's `xla_model`. Collectives are part of the traced program. Between processes there
+is torch.distributed with the backend "xla".
 """
 
+from xla_go.distributed import process_group
 from xla_go.distributed.collective import (
     REDUCE_AND,
     REDUCE_MAX,
@@ -29,6 +31,8 @@ from xla_go.distributed.collective import (
     reduce_scatter,
 )
 from xla_go.distributed.replicas import gather_objects, launch, rendezvous
+
+process_group.register()
 
 __all__ = [
     "REDUCE_AND",
