@@ -200,14 +200,16 @@ LONELY = """
 
 def test_a_killed_process_raises_on_the_others(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(textwrap.dedent(LONELY))
-    port = free_port()
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "3"}
     processes = [
         subprocess.Popen(
             [sys.executable, "script.py"],
             cwd=tmp_path,
-            env=environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="3"),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            env=environment(RANK=str(rank), **variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         for rank in range(3)
     ]
     try:
