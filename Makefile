@@ -161,6 +161,7 @@ lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-form
 bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and go-xla and, after `make peers`, torch_xla, JAX and pypjrt
 	mkdir -p build/bench && cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
 	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/dispatch.py $(if $(wildcard $(PEERS)/bin/python),--jax $(PEERS)/bin/python) $(if $(wildcard $(PYPJRT)/bin/python),--pypjrt $(PYPJRT)/bin/python --plugin $(XLA_GO_TEST_PLUGIN))
+	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/devices.py
 	cd benchmarks/goxla && go test -v .
 	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/transfer.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
 	go test ./gosrc/client/pjrtclient ./gosrc/client/ifrtclient -p 1 -run '^$$' -bench 'Transfer$$' -benchtime 1x

@@ -34,6 +34,37 @@ def eight(child: Child, request: pytest.FixtureRequest) -> Eight:
     return lambda code: child(START + code, env={"CPU_NUM_DEVICES": "8", "XLA_USE_IFRT": request.param})
 
 
+def test_one_device_runs_the_same_code(child: Child) -> None:
+    child("""
+    import torch, xla_go
+    from xla_go import runtime, spmd
+    runtime.use_spmd()
+    mesh = spmd.Mesh(range(1), (1, 1), ("data", "model"))
+    host = torch.arange(12.0).reshape(4, 3)
+    x = spmd.mark_sharding(host.to("xla"), mesh, ("data", "model"))
+    assert [shard.data.tolist() for shard in x.local_shards] == [host.tolist()]
+    y = host.to("xla")
+    spmd.mark_sharding(y, mesh, ("data", None))
+    for _ in range(3):
+        y.mul_(2)
+        xla_go.sync()
+    assert y.tolist() == (host * 8).tolist() and (y @ y.T).sum().item() == ((host * 8) @ (host * 8).T).sum().item()
+    """)
+
+
+def test_steps_that_run_ahead_take_each_others_memory(eight: Eight) -> None:
+    eight("""
+    tensors = [torch.zeros(32).to("xla") for _ in range(8)]
+    for tensor in tensors:
+        spmd.mark_sharding(tensor, mesh, (("data", "model"),))
+    for _ in range(300):
+        for tensor in tensors:
+            tensor.add_(1)
+        xla_go.sync()
+    assert all(tensor.tolist() == [300.0] * 32 for tensor in tensors)
+    """)
+
+
 def test_tensors_from_the_host_go_over_in_shards_and_come_back_without_a_program(eight: Eight) -> None:
     eight("""
     host = torch.arange(48.0).reshape(8, 6)

@@ -148,7 +148,7 @@ type Client interface {
 	GetDataShards(data Data) ([]Data, error)
 	// GetDataShard gives shard index; OutOfRange where there is none.
 	GetDataShard(data Data, index int) (Data, error)
-	// WrapDataShards joins one shard per local device into one sharded Data; memory is shared. Without an OpSharding they are
+	// WrapDataShards joins one shard per local device into one sharded Data; memory is shared. Where its OpSharding is nil they are
 	// values of replicas, and may be those of the first local devices only.
 	WrapDataShards(shards []Data, device string, s shape.Shape, sharding *Sharding) (Data, error)
 	// GetDataSharding gives the annotation, nil where there is none.

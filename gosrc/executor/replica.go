@@ -170,11 +170,7 @@ func (c *Core) joinReplicas(all []*arrival) (outputs [][]client.Data, launched b
 	devices := c.client.GetLocalDevices()[:len(all)]
 	arguments := make([]client.Data, len(all[0].arguments))
 	defer func() {
-		for _, a := range arguments {
-			if a != nil {
-				a.Close()
-			}
-		}
+		closeAll(slices.DeleteFunc(arguments, func(a client.Data) bool { return a == nil }))
 	}()
 	shards := make([]client.Data, len(all))
 	for k := range arguments {
@@ -201,16 +197,33 @@ func (c *Core) joinReplicas(all []*arrival) (outputs [][]client.Data, launched b
 	}
 	outputs = make([][]client.Data, len(all))
 	for _, result := range results {
-		parts, err := c.client.GetDataShards(result)
+		parts, failure := c.client.GetDataShards(result)
 		result.Close()
-		if err != nil || len(parts) != len(all) {
-			return nil, true, status.Errorf(status.Internal, "collective: expected %d values of a result, got %d: %v", len(all), len(parts), err)
+		if failure == nil && len(parts) != len(all) {
+			failure = status.Errorf(status.Internal, "collective: expected %d values of a result, got %d", len(all), len(parts))
+			closeAll(parts)
+		}
+		if failure != nil {
+			err = failure
+			continue
 		}
 		for i, part := range parts {
 			outputs[i] = append(outputs[i], part)
 		}
 	}
+	if err != nil {
+		for _, list := range outputs {
+			closeAll(list)
+		}
+		return nil, true, err
+	}
 	return outputs, true, nil
+}
+
+func closeAll(list []client.Data) {
+	for _, d := range list {
+		d.Close()
+	}
 }
 
 // differenceOfKeys tells how two programs differ.

@@ -209,14 +209,18 @@ func (d *Device) failureOf(b *ir.Buffer) error {
 	if err != nil || !data.HasValue() {
 		return err
 	}
-	if ready, err := d.core.client.Readiness(data); ready {
-		return err
+	ready, err := d.core.client.Readiness(data)
+	if !ready {
+		ended := make(chan error, 1)
+		if d.core.client.OnReadyCallback(data, func(err error) { ended <- err }) != nil {
+			return nil // donated meanwhile
+		}
+		err = <-ended
 	}
-	ended := make(chan error, 1)
-	if err := d.core.client.OnReadyCallback(data, func(err error) { ended <- err }); err != nil {
-		return nil // donated meanwhile
+	if err != nil && !data.HasValue() {
+		return nil // the same, of a shard after the first
 	}
-	return <-ended
+	return err
 }
 
 // launch hands the step to the client. launched is false where the client was never asked to run.

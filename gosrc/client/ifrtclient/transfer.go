@@ -56,7 +56,7 @@ func (c *Client) wrap(shards []client.Data, s shape.Shape, annotation *client.Sh
 	if annotation == nil {
 		return nil, status.Errorf(status.InvalidArgument, "expected a sharding, got none")
 	}
-	if n := len(shards); n != len(c.Local) && (n == 0 || n > len(c.Local) || len(annotation.OpSharding) > 0) {
+	if n := len(shards); n != len(c.Local) && (n == 0 || n > len(c.Local) || annotation.OpSharding != nil) {
 		return nil, status.Errorf(status.InvalidArgument, "expected one shard for each of the %d local devices, got %d", len(c.Local), len(shards))
 	}
 	for i, d := range shards {

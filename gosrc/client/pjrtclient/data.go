@@ -261,7 +261,7 @@ func (c *Client) WrapDataShards(shards []client.Data, name string, s shape.Shape
 	if sharding == nil {
 		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected a sharding, got none")
 	}
-	if n := len(shards); n != len(c.Local) && (n == 0 || n > len(c.Local) || len(sharding.OpSharding) > 0) {
+	if n := len(shards); n != len(c.Local) && (n == 0 || n > len(c.Local) || sharding.OpSharding != nil) {
 		return nil, status.Errorf(status.InvalidArgument, "WrapDataShards(): expected one shard for each of the %d local devices, got %d", len(c.Local), len(shards))
 	}
 	whole := newWhole(c.Devices, len(shards))

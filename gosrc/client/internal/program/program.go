@@ -165,6 +165,13 @@ func (k *Program) learn(optimized []byte, n int) error {
 		}
 		return nil
 	}
+	if m.outputSharding == nil && len(k.devices) == 1 { // XLA partitions nothing: all of each value is there
+		k.outputShardings = make([]*client.Sharding, n)
+		for i := range k.outputShardings {
+			k.outputShardings[i] = &client.Sharding{OpSharding: []byte{}}
+		}
+		return nil
+	}
 	if m.outputSharding == nil {
 		return status.Errorf(status.Internal, "the compiler told no sharding of the outputs")
 	}
