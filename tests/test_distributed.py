@@ -30,9 +30,14 @@ START = """
 Eight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+IFRT = pytest.mark.parametrize("eight", ["0", pytest.param("1", marks=pytest.mark.slow)], ids=["pjrt", "ifrt"], indirect=True)
+
+
 @pytest.fixture(params=["0", "1"], ids=["pjrt", "ifrt"])
 def eight(child: Child, request: pytest.FixtureRequest) -> Eight:
-    """Runs code after START in a process with eight devices, with either client."""
+    """Runs code after START in a process with eight devices, with either client; where a test is marked so, with the second in
+    `make test-full` only.
+    """
     base = {"CPU_NUM_DEVICES": "8", "XLA_USE_IFRT": request.param, "PYTHONPATH": str(Path(__file__).parent)}
 
     def run(code: str, timeout: float = 300, **environment: str) -> Any:
@@ -41,6 +46,7 @@ def eight(child: Child, request: pytest.FixtureRequest) -> Eight:
     return run
 
 
+@IFRT
 def test_every_collective_is_numpys(eight: Eight) -> None:
     done = eight("""
     print(replica_programs.every_collective())
@@ -50,6 +56,7 @@ def test_every_collective_is_numpys(eight: Eight) -> None:
     assert int(done.stdout) > 5000
 
 
+@IFRT
 def test_collectives_in_random_order(eight: Eight) -> None:
     eight("replica_programs.random_collectives(400, 20261130)")
 
@@ -75,7 +82,8 @@ def test_gradients_flow_back_through_collectives(eight: Eight) -> None:
     """)
 
 
-@pytest.mark.parametrize("replicas", [2, 4, 8])
+@IFRT
+@pytest.mark.parametrize("replicas", [pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow), 8])
 def test_training_with_averaged_gradients_is_that_of_one_device(eight: Eight, replicas: int) -> None:
     done = eight(f"print(json.dumps(replica_programs.training({replicas})))")
     losses, expected, compiles, donors = json.loads(done.stdout)
@@ -152,6 +160,7 @@ def test_a_replica_that_raises_or_ends_or_differs_raises_on_all(eight: Eight) ->
     )
 
 
+@IFRT
 def test_a_replica_that_does_not_come_is_named_after_the_timeout(eight: Eight) -> None:
     eight(
         """
@@ -181,6 +190,7 @@ def test_a_replica_that_does_not_come_is_named_after_the_timeout(eight: Eight) -
     )
 
 
+@IFRT
 def test_bad_arguments_are_refused_before_anything_runs(eight: Eight) -> None:
     eight("""
     x = torch.ones(8, 2, device="xla")
@@ -205,6 +215,7 @@ def test_bad_arguments_are_refused_before_anything_runs(eight: Eight) -> None:
     """)
 
 
+@IFRT
 def test_each_replica_has_its_device_seed_and_number(eight: Eight) -> None:
     eight("""
     def run(ordinal):
@@ -252,6 +263,7 @@ def test_torch_xlas_names_run_on_replicas(eight: Eight) -> None:
     """)
 
 
+@IFRT
 def test_the_document_runs(eight: Eight, root: Path) -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```$", (root / "docs" / "replicas.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     eight(code)

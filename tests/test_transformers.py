@@ -4,7 +4,8 @@ forward, loss, every gradient, and greedy generation."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
+from typing import Any
 
 import pytest
 import torch
@@ -101,6 +102,14 @@ def sound() -> Inputs:
     return {"input_features": torch.randn(BATCH, 8, 32, generator=torch.Generator().manual_seed(4)), "labels": tokens(5)}
 
 
+def but_slow(names: Iterable[str], slow: Container[str]) -> list[Any]:
+    """Parameters of a test, some of which are marked slow."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
+
+
+# Made of the layers of llama; what differs shows in the forward pass. Trained, and generated from, in `make test-full` only.
+ALIKE = ("mistral", "qwen2", "qwen3")
+
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
     "bert": (bert, causal),
     "gpt2": (gpt2, causal),
@@ -126,7 +135,7 @@ def test_forward_equals_cpu(name: str) -> None:
     compare_forward(cpu, xla, lambda model, device: model(**to(data(), device)).logits, programs=PROGRAMS)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", but_slow(MODELS, ALIKE))
 def test_training_step_equals_cpu(name: str) -> None:
     build, data = MODELS[name]
     cpu, xla = pair(build)
@@ -173,7 +182,7 @@ def generating(build: Callable[[], nn.Module]) -> tuple[nn.Module, nn.Module]:
     return pair(enlarged)
 
 
-@pytest.mark.parametrize("name", GENERATING)
+@pytest.mark.parametrize("name", but_slow(GENERATING, ALIKE))
 def test_generation_compiles_the_prompt_and_one_step(name: str) -> None:
     """The tokens, which become more, are kept on the CPU; `generate` moves to the model's device what the model takes."""
     build, data = GENERATING[name]
