@@ -96,7 +96,7 @@ def draw(medians: dict[str, dict[int, tuple[float, float]]], path: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for name, of_devices in medians.items():
@@ -107,6 +107,7 @@ def draw(medians: dict[str, dict[int, tuple[float, float]]], path: str) -> None:
     right.axhline(LIMIT_MICROSECONDS, color="grey", linestyle="--", label="limit for one tensor")
     for axes, title in ((left, "microseconds per step"), (right, "microseconds per step and device")):
         axes.set(title=title, xlabel="virtual CPU devices", xscale="log", yscale="log", xticks=DEVICES, xticklabels=DEVICES)
+        axes.xaxis.set_minor_locator(ticker.NullLocator())
         axes.grid(alpha=0.3)
         axes.legend()
     figure.savefig(path, dpi=120)
