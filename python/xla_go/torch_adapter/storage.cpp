@@ -20,7 +20,12 @@ namespace {
 
 constexpr size_t batch_limit = 256;
 
+// Lock order: dropping, then mutex, then the core's.
 struct DropBatch {
+  // Held from the taking of a batch until it is dropped. Whoever has drained finds all that was
+  // forgotten before gone, also what another thread has taken and not dropped yet: a cut must not
+  // take it for a result of the step.
+  std::mutex dropping;
   std::mutex mutex;
   std::vector<xla_go_storage*> storages;
 };
@@ -94,28 +99,27 @@ void delete_storage(void* pointer) {
     std::free(storage);
     return;
   }
-  std::vector<xla_go_storage*> full;
+  size_t count = 0;
   {
     DropBatch& batch = drop_batch();
     std::lock_guard<std::mutex> lock(batch.mutex);
     batch.storages.push_back(storage);
-    size_t count = batch.storages.size();
-    if (count >= batch_limit) {
-      full.swap(batch.storages);
-      count = 0;
-    }
+    count = batch.storages.size();
     pending_drops.store(static_cast<int>(count), std::memory_order_relaxed);
   }
-  drop_all(full);
+  if (count >= batch_limit) {
+    drain_drops();
+  }
 }
 
 void drain_drops() {
   if (in_forked_child.load(std::memory_order_relaxed)) {
     return;
   }
+  DropBatch& batch = drop_batch();
+  std::lock_guard<std::mutex> dropping(batch.dropping);
   std::vector<xla_go_storage*> waiting;
   {
-    DropBatch& batch = drop_batch();
     std::lock_guard<std::mutex> lock(batch.mutex);
     waiting.swap(batch.storages);
     pending_drops.store(0, std::memory_order_relaxed);
