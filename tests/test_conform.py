@@ -27,12 +27,12 @@ UNSUPPORTED = {
         "PartitionedMLIR": "takes hlo only",
         "PartitionedMLIRBytecode": "takes hlo only",
         "PartitionedByShardy": "takes hlo only",
-        "Partitioned": "partitions no programs",
-        "Reshard": "partitions no programs",
-        "ReshardBadInput": "partitions no programs",
-        "ReshardEveryPair": "partitions no programs",
-        "ReshardSeveralAtOnce": "partitions no programs",
-        "ReshardSharesWhatStays": "partitions no programs",
+        "Partitioned": "takes no value that is divided",
+        "Reshard": "takes no value that is divided",
+        "ReshardBadInput": "takes no value that is divided",
+        "ReshardEveryPair": "takes no value that is divided",
+        "ReshardSeveralAtOnce": "takes no value that is divided",
+        "ReshardSharesWhatStays": "takes no value that is divided",
     },
 }
 

@@ -82,7 +82,9 @@ TRAINING = """
         if sort == "compile":
             undisturbed, none, _ = train(width, 0, 0)
             calls = made - 1
-        report.append((fails_at, code, errors, losses == undisturbed))
+        # Not bit for bit: two undisturbed runs differ by a rounding on a busy machine.
+        same = len(losses) == len(undisturbed) and all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(losses, undisturbed))
+        report.append((fails_at, code, errors, same))
         if fails_at > calls:
             break
         fails_at += stride
