@@ -100,16 +100,7 @@ func metaAllReduce(c *Call) error {
 
 // readReduction reads what reduction added. Bool is summed and multiplied as or and and.
 func readReduction(l *ir.Lowering, d dtype.Dtype) hlo.Opcode {
-	op := reductions[l.Int()].op
-	if d == dtype.Bool {
-		switch op {
-		case hlo.Add, hlo.Maximum:
-			return hlo.Or
-		case hlo.Multiply, hlo.Minimum:
-			return hlo.And
-		}
-	}
-	return op
+	return boolCombiner(reductions[l.Int()].op, d)
 }
 
 // isBitwise is true of what no backend of XLA reduces between devices: and and or of integers. The values are exchanged and
@@ -120,11 +111,7 @@ func isBitwise(op hlo.Opcode, d dtype.Dtype) bool {
 
 // reduceFirst combines the values of all replicas, which lie along dim.
 func reduceFirst(l *ir.Lowering, x hlo.Value, op hlo.Opcode, dim int) hlo.Value {
-	identity := int64(0)
-	if op == hlo.And {
-		identity = -1
-	}
-	return l.B.ReduceOp(op, x, l.B.ScalarInt(x.Dtype(), identity), []int{dim})
+	return l.B.ReduceOp(op, x, identityOf(l.B, op, x.Dtype()), []int{dim})
 }
 
 func lowerAllReduce(l *ir.Lowering) hlo.Value {

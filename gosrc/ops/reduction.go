@@ -124,8 +124,10 @@ func reduceCount(dims []int64, mask uint64) int64 {
 // identityOf gives the scalar that op starts from.
 func identityOf(b *hlo.Builder, op hlo.Opcode, d dtype.Dtype) hlo.Value {
 	switch op {
-	case hlo.Multiply, hlo.And:
+	case hlo.Multiply:
 		return b.Scalar(d, 1)
+	case hlo.And:
+		return b.ScalarInt(d, -1) // all bits; of a bool, true
 	case hlo.Maximum:
 		return b.MinValue(d)
 	case hlo.Minimum:

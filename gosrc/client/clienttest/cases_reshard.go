@@ -7,6 +7,7 @@ import (
 	"xla_go/gosrc/metrics"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 )
 
 func compileCount() int64 {
@@ -39,7 +40,7 @@ func reshardEveryPair(t *T, c client.Client) {
 		"halves, each twice":       partly([]int64{1, 2, 2}, 0, 1, 2, 3),
 		"everywhere":               replicated(),
 		"one tile, four times":     partly([]int64{1, 1, 4}, 0, 1, 2, 3),
-		"device 2":                 packed(varint(nil, 1, 1), 4, []int64{2}),
+		"device 2":                 wire.Packed(wire.Varint(nil, 1, 1), 4, []int64{2}),
 	} {
 		layouts[name] = &client.Sharding{OpSharding: proto}
 	}
@@ -96,7 +97,7 @@ func reshardEveryPair(t *T, c client.Client) {
 func reshardSharing(t *T, c client.Client) {
 	same := []float32{1, 2, 3, 4}
 	whole := wrap(t, c, f32(4), replicated(), f32(4), same, same, same, same)
-	unknown := wrap(t, c, f32(4), varint(nil, 1, 5), f32(4), same, same, same, same)
+	unknown := wrap(t, c, f32(4), wire.Varint(nil, 1, 5), f32(4), same, same, same, same)
 	quarters := wrap(t, c, f32(4), tiled([]int64{4}, 0, 1, 2, 3), f32(1), same[:1], same[1:2], same[2:3], same[3:])
 	defer closeAll(whole, unknown, quarters)
 	before := compileCount()
@@ -106,7 +107,7 @@ func reshardSharing(t *T, c client.Client) {
 		to   []byte
 	}{
 		{"replicated, written as tiles", whole, partly([]int64{1, 4}, 3, 2, 1, 0)},
-		{"replicated, to one of its devices", whole, packed(varint(nil, 1, 1), 4, []int64{2})},
+		{"replicated, to one of its devices", whole, wire.Packed(wire.Varint(nil, 1, 1), 4, []int64{2})},
 		{"unknown counts as replicated", unknown, replicated()},
 		{"the same tiles, counted", quarters, iota([]int64{4}, []int64{4}, []int64{0})},
 	} {
@@ -162,7 +163,7 @@ func reshardSeveral(t *T, c client.Client) {
 func reshardBadInput(t *T, c client.Client) {
 	quarter := [][]float32{{1}, {2}, {3}, {4}}
 	whole := wrap(t, c, f32(4), tiled([]int64{4}, 0, 1, 2, 3), f32(1), quarter...)
-	each := wrap(t, c, f32(1), varint(nil, 1, 4), f32(1), quarter...)
+	each := wrap(t, c, f32(1), wire.Varint(nil, 1, 4), f32(1), quarter...)
 	empty := must[client.Data](t)(c.CreateDataPlaceholder("SPMD:0", f32(4), whole.Sharding()))
 	defer closeAll(whole, each, empty)
 	everywhere := annotate(replicated())[0]
@@ -174,8 +175,8 @@ func reshardBadInput(t *T, c client.Client) {
 		words string
 	}{
 		{"to none", whole, nil, status.InvalidArgument, "sharding"},
-		{"to manual", whole, annotate(varint(nil, 1, 4))[0], status.InvalidArgument, "value of its own"},
-		{"to unknown", whole, annotate(varint(nil, 1, 5))[0], status.InvalidArgument, "unknown"},
+		{"to manual", whole, annotate(wire.Varint(nil, 1, 4))[0], status.InvalidArgument, "value of its own"},
+		{"to unknown", whole, annotate(wire.Varint(nil, 1, 5))[0], status.InvalidArgument, "unknown"},
 		{"from manual", each, everywhere, status.InvalidArgument, "shards"},
 		{"too many tiles", whole, annotate(tiled([]int64{2, 2, 2}, 0, 1, 2, 3))[0], status.InvalidArgument, "tiles"},
 		{"a placeholder", empty, everywhere, status.FailedPrecondition, "no value"},

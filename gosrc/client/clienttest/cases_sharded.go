@@ -7,20 +7,23 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
+	"xla_go/gosrc/wire"
 )
 
 // Shardings over partitions, as OpSharding protos.
-func replicated() []byte { return varint(nil, 1, 0) }
+func replicated() []byte { return wire.Varint(nil, 1, 0) }
 
 func tiled(tiles []int64, devices ...int64) []byte {
-	return packed(packed(varint(nil, 1, 3), 3, tiles), 4, devices)
+	return wire.Packed(wire.Packed(wire.Varint(nil, 1, 3), 3, tiles), 4, devices)
 }
 
 // partly replicates over the last of the tiles.
-func partly(tiles []int64, devices ...int64) []byte { return varint(tiled(tiles, devices...), 6, 1) }
+func partly(tiles []int64, devices ...int64) []byte {
+	return wire.Varint(tiled(tiles, devices...), 6, 1)
+}
 
 func iota(tiles, dims, order []int64) []byte {
-	return packed(packed(packed(varint(nil, 1, 3), 3, tiles), 9, dims), 10, order)
+	return wire.Packed(wire.Packed(wire.Packed(wire.Varint(nil, 1, 3), 3, tiles), 9, dims), 10, order)
 }
 
 // upTo gives 0 to n-1.
@@ -150,7 +153,7 @@ func shardingsThatReadBack(t *T, c client.Client) {
 		want     []float32
 	}{
 		{"replicated", f32(2), replicated(), f32(2), [][]float32{{7, 8}, {7, 8}, {7, 8}, {7, 8}}, []float32{7, 8}},
-		{"one device", f32(1), packed(varint(nil, 1, 1), 4, []int64{2}), f32(1), quarter, []float32{2}},
+		{"one device", f32(1), wire.Packed(wire.Varint(nil, 1, 1), 4, []int64{2}), f32(1), quarter, []float32{2}},
 		{"devices in another order", f32(4), tiled([]int64{4}, 3, 1, 0, 2), f32(1), quarter, []float32{3, 1, 0, 2}},
 		{"two by two", f32(2, 2), tiled([]int64{2, 2}, 0, 1, 2, 3), f32(1, 1), quarter, []float32{0, 1, 2, 3}},
 		{"columns", f32(2, 4), tiled([]int64{1, 4}, 0, 1, 2, 3), f32(2, 1), [][]float32{{0, 10}, {1, 11}, {2, 12}, {3, 13}}, []float32{0, 1, 2, 3, 10, 11, 12, 13}},
@@ -164,7 +167,7 @@ func shardingsThatReadBack(t *T, c client.Client) {
 		wantFloats(t, test.name, read(t, c, d), test.want...)
 		d.Close()
 	}
-	manual := wrap(t, c, f32(1), varint(nil, 1, 4), f32(1), quarter...)
+	manual := wrap(t, c, f32(1), wire.Varint(nil, 1, 4), f32(1), quarter...)
 	_, err := c.TransferFromDevice([]client.Data{manual})
 	wantCode(t, "reading values that differ by device", err, status.InvalidArgument, "shards")
 	manual.Close()

@@ -3,10 +3,9 @@ package clienttest
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/wire"
 )
 
 // Program writes small HLO modules by hand, so that the suite depends on nothing above the client.
@@ -29,7 +28,7 @@ func NewProgram(name string) *Program {
 func (p *Program) Parameter(s shape.Shape, sharding []byte) int64 {
 	number := int64(len(p.parameters))
 	p.parameters = append(p.parameters, s)
-	return p.add("parameter", s, sharding, nil, func(b []byte) []byte { return varint(b, 9, number) })
+	return p.add("parameter", s, sharding, nil, func(b []byte) []byte { return wire.Varint(b, 9, number) })
 }
 
 // Op adds an instruction without attributes, for example "add", "sqrt" or "tuple".
@@ -41,8 +40,8 @@ func (p *Program) Op(opcode string, s shape.Shape, operands ...int64) int64 {
 func (p *Program) Constant(value float32) int64 {
 	s := shape.Make(dtype.F32)
 	return p.add("constant", s, nil, nil, func(b []byte) []byte {
-		literal := message(nil, 1, shapeProto(s))
-		return message(b, 8, message(literal, 8, floats(value)))
+		literal := wire.Message(nil, 1, shapeProto(s))
+		return wire.Message(b, 8, wire.Message(literal, 8, floats(value)))
 	})
 }
 
@@ -50,7 +49,7 @@ func (p *Program) Constant(value float32) int64 {
 func (p *Program) Dot(s shape.Shape, left, right int64) int64 {
 	return p.add("dot", s, nil, []int64{left, right}, func(b []byte) []byte {
 		// DotDimensionNumbers: contract the last dimension of the left and the first of the right.
-		return message(b, 30, packed(packed(nil, 1, []int64{1}), 2, []int64{0}))
+		return wire.Message(b, 30, wire.Packed(wire.Packed(nil, 1, []int64{1}), 2, []int64{0}))
 	})
 }
 
@@ -59,20 +58,20 @@ func (p *Program) Donate(parameter int64) { p.donors = append(p.donors, paramete
 
 func (p *Program) add(opcode string, s shape.Shape, sharding []byte, operands []int64, more func([]byte) []byte) int64 {
 	p.next++
-	b := message(nil, 1, fmt.Appendf(nil, "i%d", p.next))
-	b = message(b, 2, []byte(opcode))
-	b = message(b, 3, shapeProto(s))
-	b = varint(b, 35, p.next)
+	b := wire.Message(nil, 1, fmt.Appendf(nil, "i%d", p.next))
+	b = wire.Message(b, 2, []byte(opcode))
+	b = wire.Message(b, 3, shapeProto(s))
+	b = wire.Varint(b, 35, p.next)
 	if len(operands) > 0 {
-		b = packed(b, 36, operands)
+		b = wire.Packed(b, 36, operands)
 	}
 	if sharding != nil {
-		b = message(b, 40, sharding)
+		b = wire.Message(b, 40, sharding)
 	}
 	if more != nil {
 		b = more(b)
 	}
-	p.instructions = message(p.instructions, 2, b)
+	p.instructions = wire.Message(p.instructions, 2, b)
 	p.shapes[p.next] = s
 	return p.next
 }
@@ -87,61 +86,45 @@ func (p *Program) Build(results ...int64) []byte {
 	root := p.Op("tuple", result, results...)
 	var signature []byte
 	for _, s := range p.parameters {
-		signature = message(signature, 1, shapeProto(s))
+		signature = wire.Message(signature, 1, shapeProto(s))
 	}
-	signature = message(signature, 2, shapeProto(result))
+	signature = wire.Message(signature, 2, shapeProto(result))
 	for i := range p.parameters {
-		signature = message(signature, 3, fmt.Appendf(nil, "p%d", i))
+		signature = wire.Message(signature, 3, fmt.Appendf(nil, "p%d", i))
 	}
-	entry := message(nil, 1, []byte("main"))
+	entry := wire.Message(nil, 1, []byte("main"))
 	entry = append(entry, p.instructions...)
-	entry = message(entry, 4, signature)
-	entry = varint(entry, 5, 1)
-	entry = varint(entry, 6, root)
+	entry = wire.Message(entry, 4, signature)
+	entry = wire.Varint(entry, 5, 1)
+	entry = wire.Varint(entry, 6, root)
 
-	module := message(nil, 1, []byte(p.name))
-	module = message(module, 2, []byte("main"))
-	module = message(module, 3, entry)
-	module = message(module, 4, signature)
-	module = varint(module, 6, 1)
+	module := wire.Message(nil, 1, []byte(p.name))
+	module = wire.Message(module, 2, []byte("main"))
+	module = wire.Message(module, 3, entry)
+	module = wire.Message(module, 4, signature)
+	module = wire.Varint(module, 6, 1)
 	if len(p.donors) > 0 {
 		var list []byte
 		for _, d := range p.donors {
-			list = message(list, 1, varint(nil, 1, d))
+			list = wire.Message(list, 1, wire.Varint(nil, 1, d))
 		}
-		module = message(module, 18, list)
+		module = wire.Message(module, 18, list)
 	}
 	return module
 }
 
 func shapeProto(s shape.Shape) []byte {
-	b := varint(nil, 2, int64(s.Dtype))
+	b := wire.Varint(nil, 2, int64(s.Dtype))
 	if s.Dtype == dtype.Tuple {
 		for _, e := range s.Elements {
-			b = message(b, 4, shapeProto(e))
+			b = wire.Message(b, 4, shapeProto(e))
 		}
 		return b
 	}
 	minorToMajor := make([]int64, len(s.Dims))
 	for i := range minorToMajor {
 		minorToMajor[i] = int64(len(s.Dims) - 1 - i)
-		b = varint(b, 6, 0)
+		b = wire.Varint(b, 6, 0)
 	}
-	return message(packed(b, 3, s.Dims), 5, packed(nil, 1, minorToMajor))
-}
-
-func varint(b []byte, field protowire.Number, value int64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(value))
-}
-
-func message(b []byte, field protowire.Number, bytes []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), bytes)
-}
-
-func packed(b []byte, field protowire.Number, values []int64) []byte {
-	var list []byte
-	for _, v := range values {
-		list = protowire.AppendVarint(list, uint64(v))
-	}
-	return message(b, field, list)
+	return wire.Message(wire.Packed(b, 3, s.Dims), 5, wire.Packed(nil, 1, minorToMajor))
 }
