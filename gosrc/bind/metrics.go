@@ -2,6 +2,7 @@ package bind
 
 import (
 	"encoding/json"
+	"time"
 
 	"xla_go/gosrc/metrics"
 )
@@ -17,6 +18,11 @@ func CounterValue(name string) int64 { value, _ := metrics.CounterValue(name); r
 
 // AddToCounter adds n to a counter.
 func AddToCounter(name string, n int64) { metrics.Counter(name).Add(n) }
+
+// ObserveTime adds a duration that ends now to a metric of times.
+func ObserveTime(name string, nanoseconds int64) {
+	metrics.Time(name).Observe(time.Duration(nanoseconds))
+}
 
 // MetricNames gives the metrics that have observed something, one a line.
 func MetricNames() string { return lines(metrics.MetricNames()) }

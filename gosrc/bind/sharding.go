@@ -3,6 +3,7 @@ package bind
 import (
 	"encoding/base64"
 	"encoding/json"
+	"time"
 
 	"xla_go/gosrc/client/current"
 	"xla_go/gosrc/dispatch"
@@ -89,6 +90,28 @@ func MarkSharding(view, sharding, how string) (ok bool, err error) {
 		return status.Errorf(status.InvalidArgument, "MarkSharding(): expected mark, value or clear, got %q", how)
 	})
 	return err == nil, err
+}
+
+// ValueWaitBegin gives a token to wait until the value that a tensor (viewRequest as JSON) has now is on its devices; the wait's
+// error is that of its transfer, or of the step that makes it. What a program has yet to make is not waited for. Not blocking.
+func ValueWaitBegin(view string) (token int64, err error) {
+	defer guard(&err)
+	v, err := viewOf("ValueWaitBegin", view)
+	if err != nil {
+		return 0, err
+	}
+	value := dispatch.WaitForValue(&v)
+	return waitFor(func() error {
+		if value == nil {
+			return nil
+		}
+		defer value.Close()
+		for {
+			if done, err := value.Poll(time.Hour); done || err != nil {
+				return err
+			}
+		}
+	}), nil
 }
 
 // TensorSharding describes how a tensor lies over the devices as a JSON object: text, as HLO writes it, "" where nobody divides

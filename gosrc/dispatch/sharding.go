@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/executor"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ops"
 	"xla_go/gosrc/shape"
@@ -62,6 +63,20 @@ func ShardingOf(v *ops.View) *hlo.Sharding {
 	core.LockResolved()
 	defer core.Mu.Unlock()
 	return space.ShardingOf(v)
+}
+
+// WaitForValue gives a wait for the value that a view's storage has now, which is the caller's to close; nil where a program has
+// yet to make it, and where nothing was written. A transfer that was put off begins here.
+func WaitForValue(v *ops.View) *executor.Wait {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	value := v.Storage.(*tensor.Storage).Value()
+	if value == nil || !value.IsLeaf() {
+		return nil
+	}
+	value.Buffer.Retain()
+	return core.NewWait(value.Buffer)
 }
 
 // ShardsBegin queues what a view's value needs and gives a token: wait with read_wait until it is there, then ShardsFinish or

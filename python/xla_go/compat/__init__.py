@@ -13,6 +13,7 @@ _MODULES = {
     "torch_xla.core": "xla_go.compat.core",
     "torch_xla.core.xla_model": "xla_go.compat.xla_model",
     "torch_xla.distributed": "xla_go.compat.distributed",
+    "torch_xla.distributed.parallel_loader": "xla_go.compat.parallel_loader",
     "torch_xla.distributed.spmd": "xla_go.compat.spmd",
     "torch_xla.distributed.xla_multiprocessing": "xla_go.compat.xla_multiprocessing",
     "torch_xla.experimental": "xla_go.compat.experimental",

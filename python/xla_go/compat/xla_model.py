@@ -16,6 +16,7 @@ import torch
 
 import xla_go
 from xla_go import _replica, _step, distributed, runtime
+from xla_go.distributed._batch import to_device
 
 REDUCE_SUM, REDUCE_MUL, REDUCE_AND = distributed.REDUCE_SUM, distributed.REDUCE_MUL, distributed.REDUCE_AND
 REDUCE_OR, REDUCE_MIN, REDUCE_MAX = distributed.REDUCE_OR, distributed.REDUCE_MIN, distributed.REDUCE_MAX
@@ -150,18 +151,9 @@ def save(data: Any, file_or_path: Any, master_only: bool = True, global_master: 
 
 
 def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> list[Any]:
-    """The tensors, alone or inside lists, tuples and dicts, on the device."""
-
-    def move(data: Any) -> Any:
-        if isinstance(data, torch.Tensor):
-            return data.to(device)
-        if isinstance(data, dict):
-            return {key: move(value) for key, value in data.items()}
-        if isinstance(data, (list, tuple)):
-            return type(data)(move(item) for item in data)
-        return data
-
-    return [move(data) for data in datas]
+    """The tensors, alone or at any depth of lists, tuples and dicts, on the device; with an input_sharding divided over all."""
+    target = torch.device(device)
+    return [to_device(data, target, input_sharding) for data in ([datas] if isinstance(datas, torch.Tensor) else datas)]
 
 
 def get_memory_info(device: Any = None) -> dict[str, Any]:

@@ -10,7 +10,8 @@
 
     distributed.launch(train, nprocs=4)   # [[6.0, 6.0], ...] on four devices
 
-Names and arguments are those of torch_xla's `xla_model`. Collectives are part of the traced program. Between processes there
+Names and arguments are those of torch_xla's `xla_model`, and of its `parallel_loader` for batches that are on the device before
+they are asked for. Collectives are part of the traced program. Between processes there
 is torch.distributed with the backend "xla".
 """
 
@@ -30,6 +31,7 @@ from xla_go.distributed.collective import (
     collective_permute,
     reduce_scatter,
 )
+from xla_go.distributed.parallel_loader import MpDeviceLoader, ParallelLoader, PerDeviceLoader
 from xla_go.distributed.replicas import gather_objects, launch, rendezvous
 
 process_group.register()
@@ -42,6 +44,9 @@ __all__ = [
     "REDUCE_MUL",
     "REDUCE_OR",
     "REDUCE_SUM",
+    "MpDeviceLoader",
+    "ParallelLoader",
+    "PerDeviceLoader",
     "all_gather",
     "all_reduce",
     "all_to_all",
