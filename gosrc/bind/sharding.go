@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/current"
 	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/executor"
@@ -138,6 +139,41 @@ func TensorSharding(view string) (text string, err error) {
 	return encode(described)
 }
 
+// TensorTiles describes which part of a tensor each device has as a JSON object: whole, false where the tensor is a view of a
+// part of its storage, or of all of it in another shape; divided, whether no device has all of the storage; tiles, a list
+// of shardDescription without handles, one for each local device in their order. BLOCKING where a program is being compiled.
+func TensorTiles(view string) (text string, err error) {
+	defer guard(&err)
+	v, err := viewOf("TensorTiles", view)
+	if err != nil {
+		return "", err
+	}
+	c, err := current.Get()
+	if err != nil {
+		return "", err
+	}
+	lies := dispatch.LayoutOf(&v)
+	described := map[string]any{"whole": lies.Whole, "divided": lies.Divided}
+	sharding := lies.Sharding
+	if sharding == nil {
+		sharding = &hlo.Sharding{Kind: hlo.Replicated}
+	}
+	memory, err := sharding.TileDims(v.Sizes)
+	if err != nil {
+		return "", err
+	}
+	devices := c.GetLocalDevices()
+	list := make([]shardDescription, len(devices))
+	for i, device := range devices {
+		if list[i], err = describeTile(c, device, sharding, v.Sizes); err != nil {
+			return "", err
+		}
+		list[i].Memory = notNil(memory)
+	}
+	described["tiles"] = list
+	return encode(described)
+}
+
 // TensorShardsBegin gives the token of a read of a tensor's shards: wait as for a read, then TensorShards, or cancel the read.
 // BLOCKING where a program is being compiled.
 func TensorShardsBegin(view string) (token int64, err error) {
@@ -173,25 +209,31 @@ func TensorShards(token int64) (text string, err error) {
 	}
 	list := make([]shardDescription, len(shards))
 	for i, shard := range shards {
-		ordinal, err := c.DeviceOrdinal(shard.Device())
-		var tile hlo.Tile
-		if err == nil {
-			tile, err = sharding.TileOf(int64(ordinal), dims)
-		}
-		if err != nil {
+		if list[i], err = describeTile(c, shard.Device(), sharding, dims); err != nil {
 			for _, s := range shards {
 				s.Close()
 			}
 			return "", err
 		}
-		list[i] = shardDescription{
-			Device: shard.Device(), Memory: notNil(shard.Shape().Dims), Offset: notNil(tile.Offset), Size: notNil(tile.Size), Replica: tile.Replica,
-		}
+		list[i].Memory = notNil(shard.Shape().Dims)
 	}
 	for i, shard := range shards {
 		list[i].Handle = dispatch.DataHandles.Add(shard)
 	}
 	return encode(list)
+}
+
+// describeTile gives what a device has of a tensor of those dimensions, but for the memory.
+func describeTile(c client.Client, device string, sharding *hlo.Sharding, dims []int64) (shardDescription, error) {
+	ordinal, err := c.DeviceOrdinal(device)
+	if err != nil {
+		return shardDescription{}, err
+	}
+	tile, err := sharding.TileOf(int64(ordinal), dims)
+	if err != nil {
+		return shardDescription{}, err
+	}
+	return shardDescription{Device: device, Offset: notNil(tile.Offset), Size: notNil(tile.Size), Replica: tile.Replica}, nil
 }
 
 // notNil gives a list that JSON writes as one.

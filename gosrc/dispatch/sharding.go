@@ -79,6 +79,14 @@ func WaitForValue(v *ops.View) *executor.Wait {
 	return core.NewWait(value.Buffer)
 }
 
+// LayoutOf gives how a view lies over the devices, as far as it is known. BLOCKING where a program is being compiled.
+func LayoutOf(v *ops.View) tensor.Layout {
+	core := space.Core
+	core.LockResolved()
+	defer core.Mu.Unlock()
+	return space.LayoutOf(v)
+}
+
 // ShardsBegin queues what a view's value needs and gives a token: wait with read_wait until it is there, then ShardsFinish or
 // read_cancel. BLOCKING where a program is being compiled.
 func ShardsBegin(v *ops.View) (token int64, err error) {

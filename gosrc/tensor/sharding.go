@@ -100,3 +100,21 @@ func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	}
 	return nil
 }
+
+// Layout is how a view lies over the devices.
+type Layout struct {
+	Whole    bool          // the view is all of its storage's value, in its dimensions
+	Divided  bool          // no device has all of the storage's value, as far as that is known
+	Sharding *hlo.Sharding // as ShardingOf gives it
+}
+
+// LayoutOf gives how a view lies over the devices. Under Core.Mu with all shardings known (LockResolved).
+func (s *Space) LayoutOf(v *ops.View) Layout {
+	layout := Layout{Sharding: s.ShardingOf(v)}
+	if value := v.Storage.(*Storage).Value(); value != nil {
+		layout.Whole = isWhole(value, v)
+		known := value.Sharding()
+		layout.Divided = known != nil && known.Kind == hlo.Tiled || layout.Sharding != nil && layout.Sharding.Kind == hlo.Tiled
+	}
+	return layout
+}

@@ -17,6 +17,7 @@ _MODULES = {
     "torch_xla.distributed.spmd": "xla_go.compat.spmd",
     "torch_xla.distributed.xla_multiprocessing": "xla_go.compat.xla_multiprocessing",
     "torch_xla.experimental": "xla_go.compat.experimental",
+    "torch_xla.experimental.distributed_checkpoint": "xla_go.distributed.checkpoint",
     "torch_xla.experimental.spmd_fully_sharded_data_parallel": "xla_go.spmd.fsdp",
     "torch_xla.debug": "xla_go.compat.debug",
     "torch_xla.debug.metrics": "xla_go.metrics",

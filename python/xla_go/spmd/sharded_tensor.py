@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import EllipsisType
@@ -10,8 +9,9 @@ from typing import Any
 
 import torch
 
-from xla_go import _adapter, _runtime
+from xla_go import _runtime
 from xla_go.spmd import _tensor
+from xla_go.spmd._shards import Shards, Upload
 from xla_go.spmd.mesh import PartitionSpec
 
 __all__ = ["XLAShard", "XLAShardedTensor"]
@@ -103,23 +103,12 @@ class XLAShardedTensor(torch.Tensor):
 
 
 def _shards(tensor: torch.Tensor) -> list[XLAShard]:
-    view = _tensor.view(tensor)
-    token = _runtime.call("TensorShardsBegin", view)
-    _runtime.wait_for_read(_adapter.loaded(), token)
     shards = []
-    described = json.loads(_runtime.call("TensorShards", token))
-    try:
-        for shard in described:
-            data = torch.empty(shard["memory"], dtype=tensor.dtype, device="cpu")
-            if data.numel():
-                _runtime.call("Read", shard["handle"], data.data_ptr(), data.numel() * data.element_size())
-            size = tuple(shard["size"])
-            whole = size == tuple(tensor.shape)
-            indices = ... if whole else [slice(start, start + length, 1) for start, length in zip(shard["offset"], size, strict=True)]
-            shards.append(XLAShard(data, shard["device"], shard["replica"], indices, size))
-    finally:
-        for shard in described:
-            _runtime.native().close_data(shard["handle"])
+    with Shards(tensor) as there:
+        for i, tile in enumerate(there.tiles):
+            whole = tile.size == tuple(tensor.shape)
+            indices = ... if whole else [slice(start, start + length, 1) for start, length in zip(tile.offset, tile.size, strict=True)]
+            shards.append(XLAShard(there.read(i), tile.device, tile.replica, indices, tile.size))
     return shards
 
 
@@ -127,26 +116,17 @@ def _load(tensor: torch.Tensor, shards: list[XLAShard]) -> None:
     names = _runtime.lines(_runtime.call("LocalDevices"))
     if [shard.shard_device for shard in shards] != names:
         raise ValueError(f"load_local_shards_(): expected a shard of each of {', '.join(names)} in this order, got {', '.join(s.shard_device for s in shards)}")
-    sharding = _tensor.sharding(tensor)
-    element = _tensor.element_of(tensor)
-    handles: list[int] = []
+    memory = _tensor.sharding(tensor).tile
+    upload = Upload(tensor)
     try:
         for shard in shards:
-            if (shard.data.dtype, shard.data.device.type, tuple(shard.data.shape)) != (tensor.dtype, "cpu", sharding.tile):
+            if (shard.data.dtype, shard.data.device.type, tuple(shard.data.shape)) != (tensor.dtype, "cpu", memory):
                 got = f"{shard.data.dtype} of {tuple(shard.data.shape)} on {shard.data.device}"
-                raise ValueError(f"load_local_shards_(): expected shards of {tensor.dtype} of {sharding.tile} on cpu, got {got}")
-            data = shard.data.contiguous()
-            handles.append(_runtime.call("Upload", data.data_ptr(), element, ",".join(map(str, data.shape)), "", shard.shard_device))
-        request = {"element": element, "dimensions": list(tensor.shape), "sharding": sharding.op_sharding, "shards": handles}
-        whole = _runtime.call("WrapShards", json.dumps(request))
-        try:
-            _runtime.call("AdoptData", _tensor.storage_of(tensor), whole)
-        except BaseException:
-            _runtime.native().close_data(whole)
-            raise
+                raise ValueError(f"load_local_shards_(): expected shards of {tensor.dtype} of {memory} on cpu, got {got}")
+            upload.put(shard.shard_device, shard.data)
+        upload.finish()
     finally:
-        for handle in handles:
-            _runtime.native().close_data(handle)
+        upload.close()
 
 
 def wrap_as_sharded_tensor(t: torch.Tensor | XLAShardedTensor, mesh_shape: Sequence[int] | None = None, partition_spec: PartitionSpec | None = None) -> XLAShardedTensor:
