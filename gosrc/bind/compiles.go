@@ -31,6 +31,20 @@ func Compiles() (text string, err error) {
 	return encode(space.Core.Compiles())
 }
 
+// RecordPlaces counts, from now on or no more, which lines of the user's code end steps and read values.
+func RecordPlaces(on bool) { executor.RecordPlaces(on) }
+
+// Places gives what was counted as a JSON list of objects, the most frequent first: kind ("step" or "read"), cause, site, count,
+// compiled, nodes, seconds; see executor.Place.
+func Places() (text string, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space == nil {
+		return "[]", nil
+	}
+	return encode(space.Core.Places())
+}
+
 // SetStrict enters or leaves strict mode; entries are counted. Not blocking.
 func SetStrict(on bool) (ok bool, err error) {
 	defer guard(&err)

@@ -56,14 +56,14 @@ func ClearCounters() { metrics.ClearCounters() }
 // ClearMetrics forgets every observation.
 func ClearMetrics() { metrics.ClearMetrics() }
 
-// StartTrace begins to record the spans of all time metrics. False where a trace is going on.
-func StartTrace() bool { return metrics.StartTrace() }
+// StartTrace begins to record the spans of all time metrics for an owner. False where a trace of that owner is going on.
+func StartTrace(owner string) bool { return metrics.StartTrace(owner) }
 
-// StopTrace ends the trace and gives it as a JSON object: spans, a list of [name, start, duration], with times in
+// StopTrace ends the owner's trace and gives it as a JSON object: spans, a list of [name, start, duration], with times in
 // microseconds since 1970 in the order of their ends, and lost, the number of those that a trace had no room for.
-func StopTrace() (text string, err error) {
+func StopTrace(owner string) (text string, err error) {
 	defer guard(&err)
-	spans, lost := metrics.StopTrace()
+	spans, lost := metrics.StopTrace(owner)
 	list := make([][3]any, len(spans))
 	for i, s := range spans {
 		list[i] = [3]any{s.Name, float64(s.Start.UnixNano()) / 1e3, float64(s.Duration.Nanoseconds()) / 1e3}

@@ -46,10 +46,15 @@ type reading struct {
 	item    int64
 	bytes   int64
 	begun   time.Time
+	noted   *executor.Read // nil where nobody wants to know
 }
 
 func (r *reading) close() {
-	readTime.Since(r.begun)
+	took := time.Since(r.begun)
+	readTime.Observe(took)
+	if r.noted != nil {
+		r.noted.End(took)
+	}
 	if r.wait != nil {
 		r.wait.Close()
 	}
@@ -108,6 +113,9 @@ func xlaGoReadBegin(source *C.xla_go_tensor, token *C.int64_t, e *C.xla_go_error
 		return fail(e, err)
 	}
 	r, err := begin(&v)
+	if err == nil {
+		r.noted = core.NoteRead()
+	}
 	showCompiles()
 	if err != nil {
 		return fail(e, err)

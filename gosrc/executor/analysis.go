@@ -50,11 +50,18 @@ func Frames() int { return max(env.Int("PT_XLA_DEBUG_MAX_FRAME", DefaultFrames),
 // user led to it. The lines come after the cut, from Python, so that a cut waits in unlocated until then.
 type analysis struct {
 	options AnalysisOptions
-	cuts    atomic.Int64 // under analysis so far
+	cuts    atomic.Int64 // and reads under analysis so far
+
+	places placeLog
 
 	mu        sync.Mutex // after Core.Mu
-	unlocated []*analysedCut
+	unlocated []unlocated
 	failed    bool // the file could not be written, which has been told
+}
+
+// unlocated is something that waits to be told where it came from.
+type unlocated interface {
+	tell(a *analysis, site string, frames []hlo.Frame)
 }
 
 // analysedCut is one run, before it is told.
@@ -69,13 +76,18 @@ type analysedCut struct {
 
 // cut notes a step that is about to be queued. Under Core.Mu.
 func (a *analysis) cut(s *step, cause string, nodes int, compiles bool) {
-	if !a.options.ShowExecutions && (a.options.Level == 0 || a.options.Level == 1 && !compiles) {
+	if !recordingPlaces.Load() && !a.options.ShowExecutions && (a.options.Level == 0 || a.options.Level == 1 && !compiles) {
 		return
 	}
 	c := &analysedCut{
 		number: a.cuts.Add(1), device: s.device.name, cause: cause, hash: hashOf(s.executable.key),
 		nodes: nodes, inputs: len(s.arguments), output: len(s.roots), compiles: compiles,
 	}
+	a.await(c)
+}
+
+// await keeps something until it is located, or nobody comes.
+func (a *analysis) await(c unlocated) {
 	a.mu.Lock()
 	a.unlocated = append(a.unlocated, c)
 	a.mu.Unlock()
@@ -88,19 +100,19 @@ func hashOf(key []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// located tells of the cuts that have waited for their place.
+// located tells of what has waited for its place.
 func (a *analysis) located(site string, frames []hlo.Frame) {
 	a.mu.Lock()
-	cuts := a.unlocated
+	waiting := a.unlocated
 	a.unlocated = nil
 	a.mu.Unlock()
-	for _, c := range cuts {
-		a.tell(c, site, frames)
+	for _, c := range waiting {
+		c.tell(a, site, frames)
 	}
 }
 
-// overdue tells of a cut that nobody has located, for no Python code asked for it.
-func (a *analysis) overdue(c *analysedCut) {
+// overdue tells of what nobody has located, for no Python code asked for it.
+func (a *analysis) overdue(c unlocated) {
 	a.mu.Lock()
 	waits := false
 	for i, one := range a.unlocated {
@@ -112,11 +124,19 @@ func (a *analysis) overdue(c *analysedCut) {
 	}
 	a.mu.Unlock()
 	if waits {
-		a.tell(c, "", nil)
+		c.tell(a, "", nil)
 	}
 }
 
-func (a *analysis) tell(c *analysedCut, site string, frames []hlo.Frame) {
+func (c *analysedCut) tell(a *analysis, site string, frames []hlo.Frame) {
+	if recordingPlaces.Load() {
+		a.places.at("step", c.cause, site, func(p *Place) {
+			p.Nodes = max(p.Nodes, c.nodes)
+			if c.compiles {
+				p.Compiled++
+			}
+		})
+	}
 	if c.compiles && a.options.Level >= 1 {
 		a.report("Compilation Analysis", c.lines(frames, a.options.Frames))
 	}

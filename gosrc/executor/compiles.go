@@ -178,7 +178,7 @@ func (c *Core) LocateCompiles(site string, frames []hlo.Frame) {
 }
 
 // Unlocated gives a number that rises whenever something is started that wants to know where it came from: each
-// compile, and each cut under analysis. Not blocking.
+// compile, and each cut and read under analysis. Not blocking.
 func (c *Core) Unlocated() int64 { return c.CompileCount() + c.analysis.cuts.Load() }
 
 // SetStrict enters (true) or leaves strict mode; entries are counted. In strict mode a cut of a program that is not

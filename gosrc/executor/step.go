@@ -2,6 +2,7 @@ package executor
 
 import (
 	"slices"
+	"time"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
@@ -11,7 +12,10 @@ import (
 	"xla_go/gosrc/status"
 )
 
-var countExecute = metrics.Counter("ExecuteComputation")
+var (
+	countExecute     = metrics.Counter("ExecuteComputation")
+	runAheadWaitTime = metrics.Time("RunAheadWaitTime") // where a sync had to wait for the oldest step
+)
 
 // step is one queued run. Owned by the worker once it is queued.
 type step struct {
@@ -57,10 +61,14 @@ func (d *Device) enqueue(s *step) {
 // WaitForRoom waits until fewer than RunAhead steps are queued or running. BLOCKING; without Core.Mu.
 func (d *Device) WaitForRoom() {
 	d.queueMu.Lock()
-	for d.core.options.RunAhead > 0 && d.unsettled >= d.core.options.RunAhead {
+	defer d.queueMu.Unlock()
+	if d.core.options.RunAhead <= 0 || d.unsettled < d.core.options.RunAhead {
+		return
+	}
+	defer runAheadWaitTime.Since(time.Now())
+	for d.unsettled >= d.core.options.RunAhead {
 		d.queueChanged.Wait()
 	}
-	d.queueMu.Unlock()
 }
 
 // WaitIdle waits until every queued step has ended and let go of what it held. BLOCKING; without Core.Mu.

@@ -124,3 +124,37 @@ func TestRepresentations(t *testing.T) {
 		t.Errorf("representValue(2) = %q, want 2.00", got)
 	}
 }
+
+func TestTracesOfTwoOwners(t *testing.T) {
+	m := Time("TraceTest")
+	m.Observe(time.Second)
+	if !StartTrace("a") || StartTrace("a") {
+		t.Error("expected one trace of an owner")
+	}
+	m.Observe(1)
+	if !StartTrace("b") {
+		t.Error("one owner's trace is in the way of another's")
+	}
+	m.Observe(2)
+	of := func(owner string) (durations []time.Duration) {
+		spans, lost := StopTrace(owner)
+		if lost != 0 {
+			t.Error("spans are lost")
+		}
+		for _, s := range spans {
+			durations = append(durations, s.Duration)
+		}
+		return durations
+	}
+	if got := of("a"); !slices.Equal(got, []time.Duration{1, 2}) {
+		t.Error("a:", got)
+	}
+	m.Observe(3)
+	if got := of("b"); !slices.Equal(got, []time.Duration{2, 3}) {
+		t.Error("b:", got)
+	}
+	m.Observe(4)
+	if got := of("a"); got != nil || tracing.Load() {
+		t.Error("after the end:", got)
+	}
+}

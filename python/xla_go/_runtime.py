@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -30,6 +30,7 @@ _native_pid = 0
 _plugin: _plugins.Plugin | None = None
 _preloaded: _cuda.Preload | None = None
 _started = False
+_after_start: list[Callable[[float], None]] = []
 
 # Waits are cut into slices of this length, so that signals are looked at between them.
 WAIT_SLICE_MS = 50
@@ -140,6 +141,7 @@ def initialize() -> None:
     with _lock:
         if _started:
             return
+        begun = time.time()
         found = _plugins.search(os.environ)
         plugin = _plugins.choose(os.environ, found)
         if not os.environ.get("PJRT_DEVICE"):
@@ -152,6 +154,13 @@ def initialize() -> None:
         atexit.register(_flush_cache)
         _plugin = plugin
         _started = True
+        for function in _after_start:
+            function(time.time() - begun)
+
+
+def after_start(function: Callable[[float], None]) -> None:
+    """Has `function` called once the client has started, with the seconds that it took. Before it starts."""
+    _after_start.append(function)
 
 
 def _flush_cache() -> None:
@@ -217,6 +226,17 @@ def wait_for_read(adapter: ModuleType, token: int) -> None:
     except BaseException:
         adapter.cancel(token)
         raise
+
+
+@contextmanager
+def measured(metric: str) -> Iterator[None]:
+    """Observes how long the block takes, as a metric of times; not where the Go library has not been loaded."""
+    begun = time.perf_counter_ns()
+    try:
+        yield
+    finally:
+        if usable():
+            perform("ObserveTime", metric, time.perf_counter_ns() - begun)
 
 
 def take_bytes(handle: int) -> bytes:

@@ -13,6 +13,8 @@ from xla_go import _runtime, errors
 
 __all__ = ["trace"]
 
+_OWNER = "profiler"
+
 
 @contextmanager
 def trace(path: str | os.PathLike[str]) -> Iterator[None]:
@@ -29,7 +31,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     TensorBoard read) in a file beside the trace, named `path` and ".xplane.pb". A profiler that fails is warned of, and the
     trace is written without its events.
     """
-    if not _runtime.call("StartTrace"):
+    if not _runtime.call("StartTrace", _OWNER):
         raise errors.FailedPreconditionError("trace(): expected no trace to be going on, there is one")
     finished = False
     plugin = _start_plugin_profile()
@@ -40,7 +42,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
             _runtime.wait("WaitDeviceOpsBegin", "")  # the ends of the last runs are told by the device
         finished = True
     finally:
-        recorded = json.loads(_runtime.call("StopTrace"))
+        recorded = json.loads(_runtime.call("StopTrace", _OWNER))
         of_plugin = _stop_plugin_profile(path) if plugin else []
         if finished or recorded["spans"]:
             events = _events(recorded["spans"]) + of_plugin

@@ -241,5 +241,6 @@ def wait_device_ops(devices: list[Any] | None = None) -> None:
     """Waits for all queued work of the given devices, of all local ones by default. BLOCKING; Ctrl-C breaks it."""
     names = [_device_name(device) for device in devices or []]
     _runtime.initialize()
-    _runtime.wait("QueueWaitBegin")  # steps that have not come to the client yet
-    _runtime.wait("WaitDeviceOpsBegin", "\n".join(names))
+    with _runtime.measured("DeviceWaitTime"):
+        _runtime.wait("QueueWaitBegin")  # steps that have not come to the client yet
+        _runtime.wait("WaitDeviceOpsBegin", "\n".join(names))

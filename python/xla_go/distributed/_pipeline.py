@@ -9,7 +9,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,16 +23,6 @@ _JOIN_SLICE = 0.1  # seconds: Ctrl-C is looked at between
 _PATIENCE = 10.0  # seconds that a data loader may take for a batch before a stop that waits for it says so
 
 End = object()  # in place of a batch, where there are no more
-
-
-@contextmanager
-def _measured(metric: str) -> Iterator[None]:
-    begun = time.perf_counter_ns()
-    try:
-        yield
-    finally:
-        if _runtime.usable():
-            _runtime.perform("ObserveTime", metric, time.perf_counter_ns() - begun)
 
 
 class _Lane:
@@ -86,7 +75,7 @@ class Pipeline:
         device's, or another has been told, AbortedError with its text. BLOCKING until it is there.
         """
         lane = self._lanes[index]
-        with _measured("BatchWaitTime"), self._changed:
+        with _runtime.measured("BatchWaitTime"), self._changed:
             self._changed.wait_for(lambda: self._stopped or lane.next in lane.moved or (lane.ended and lane.next == lane.read))
             batch: Any = End
             error: BaseException | None = None
@@ -170,7 +159,7 @@ class Pipeline:
                 if self._stopped:
                     return False
             try:
-                with _measured("BatchLoadTime"):
+                with _runtime.measured("BatchLoadTime"):
                     found.append(next(batches))
             except StopIteration:
                 return False
@@ -200,7 +189,7 @@ class Pipeline:
         moved: Any = None
         error: BaseException | None = None
         try:
-            with _measured("BatchTransferTime"):
+            with _runtime.measured("BatchTransferTime"):
                 moved = self._move(batch, lane.device)
         except StopIteration as raised:  # which would end the loop without a word
             error = RuntimeError("moving a batch to the device raised StopIteration")
