@@ -8,9 +8,9 @@ import (
 )
 
 // LiveCounts gives what the tensors' side of the runtime holds now, as a JSON object: device
-// buffers, IR nodes, storages, and reads that were begun and not ended. All zero before the first use.
+// buffers, IR nodes, storages, reads that were begun and not ended, and recorded programs. All zero before the first use.
 func LiveCounts() string {
-	counts := map[string]int64{"buffers": ir.LiveBuffers(), "reads": int64(dispatch.PendingReads())}
+	counts := map[string]int64{"buffers": ir.LiveBuffers(), "reads": int64(dispatch.PendingReads()), "recordings": dispatch.Recordings()}
 	counts["nodes"], counts["storages"] = 0, 0
 	if space := dispatch.Space(); space != nil {
 		space.Core.Mu.Lock()

@@ -239,6 +239,7 @@ func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) 
 	if shape.Product(dims) == 0 {
 		return nil, v.Dtype, dims, nil
 	}
+	core.Break("a value is copied to another device in its middle")
 	device := v.Storage.(*tensor.Storage).Device()
 	root := &executor.Root{} // of this copy's own: the view need not be a whole storage
 	root.Init(device)

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define XLA_GO_DISPATCH_VERSION 5
+#define XLA_GO_DISPATCH_VERSION 6
 #define XLA_GO_MAX_RANK 25
 #define XLA_GO_MAX_OUTPUTS 16
 #define XLA_GO_MESSAGE_BYTES 8192
@@ -199,6 +199,30 @@ typedef struct xla_go_table {
   // The stack (a number that Python got for it from the runtime; 0 for none) of the calls that this
   // thread makes from now on.
   void (*set_stack)(int32_t stack);
+
+  // Recording: a program that is traced once runs again on other values without being traced.
+  // record_begin follows what is traced on the device from now on, by one thread at a time; what
+  // `inputs` wait for is queued first. `generator` is the device's default one, whose address stays
+  // the same until the end. record_end queues what was traced as a step that fills `outputs`
+  // (storages that are not inputs) and gives the recording's handle. Either fails with UNAVAILABLE,
+  // and the reason, where this program cannot be recorded; it is traced as ever then. record_cancel
+  // ends a recording that was begun. Not blocking.
+  int32_t (*record_begin)(int32_t device, xla_go_storage* const* inputs, int32_t n,
+                          const xla_go_generator* generator, xla_go_error* error);
+  int32_t (*record_end)(xla_go_storage* const* outputs, int32_t n, int64_t* handle,
+                        xla_go_error* error);
+  void (*record_cancel)(void);
+
+  // Queues a recorded program: it takes and may overwrite the values of `inputs`, fills `outputs`
+  // (fresh storages with their sizes), and moves the generator on. `ran` is 0 where the inputs'
+  // values are not of the kind that it was recorded with: nothing has happened then, and the caller
+  // traces. BLOCKING while the queue of steps is full.
+  int32_t (*replay)(int64_t handle, xla_go_storage* const* inputs, int32_t n,
+                    xla_go_storage* const* outputs, int32_t m, xla_go_generator* generator,
+                    int32_t* ran, xla_go_error* error);
+
+  // Lets go of a recording. Not blocking.
+  void (*forget)(int64_t handle);
 } xla_go_table;
 
 extern int64_t xla_go_compiles;

@@ -37,6 +37,7 @@ type Core struct {
 	replicas     replicas
 	deferred     atomic.Bool // a device may have a deferred error
 	eager        atomic.Bool
+	recorder     *Recorder    // under Mu; nil for none
 	strict       atomic.Int32 // how often strict mode was entered and not left
 
 	// Of the last cut, under Mu.
@@ -101,6 +102,7 @@ type Device struct {
 	head, tail    *Root // roots with a pending value, oldest first
 	pendingRoots  int
 	madeSinceCut  int64
+	cuts          int64   // steps that were made
 	deferredError error   // see TakeDeferredError
 	awaited       *Step   // see TakeAwaited
 	unlabelled    []*step // queued, with outputs whose shardings their compile will tell
@@ -248,8 +250,8 @@ func (d *Device) EndCall() error {
 		_, err := d.Cut("eager mode")
 		return err
 	}
-	// In strict mode only the user ends a graph.
-	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit && d.core.strict.Load() == 0 {
+	// In strict mode only the user ends a graph, and one that is recorded stays whole.
+	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit && d.core.strict.Load() == 0 && d.core.recorder == nil {
 		_, err := d.cut("node limit")
 		return err
 	}

@@ -100,6 +100,10 @@ func (d *Device) cut(cause string) (*Step, error) {
 	aliasCount.Observe(float64(len(e.donors)))
 	s.executable = e
 	s.stacks = ir.Stacks(walk.Order, varied)
+	d.cuts++
+	if core.recorder != nil {
+		core.recorder.note(walk, varied)
+	}
 	d.awaited = nil
 	if (core.eager.Load() || core.strict.Load() > 0) && mayCheck(walk.Order) {
 		d.awaited = &Step{s}

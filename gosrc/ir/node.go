@@ -43,7 +43,8 @@ type Node struct {
 	// Scalar holds the bits of a KindScalar: float64 bits for F32 and F64, the integer for S64 and U64.
 	Scalar      uint64
 	bases, base int32 // see NoteBase
-	_           [8]byte
+	Draw        Draw  // of a KindScalar
+	_           [7]byte
 
 	dims       [4]int64
 	Attributes []int64
@@ -93,6 +94,8 @@ func (n *Node) AddBool(v bool) {
 type Graph struct {
 	// Stack is what new nodes get.
 	Stack Stack
+	// Draws follows the random numbers that the graph takes; see Draws.
+	Draws Draws
 
 	pool        pool
 	temporaries []*Node
@@ -114,7 +117,7 @@ func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
 	n.Kind, n.Dtype, n.Stack, n.Scalar = kind, d, g.Stack, 0
 	n.Dims, n.Operands, n.Attributes = append(n.Dims[:0], dims...), n.Operands[:0], n.Attributes[:0]
 	n.temporary, n.cost = true, 1
-	n.mark, n.index, n.edges, n.bases, n.base = 0, 0, 0, 0, 0
+	n.mark, n.index, n.edges, n.bases, n.base, n.Draw = 0, 0, 0, 0, 0, NoDraw
 	g.temporaries = append(g.temporaries, n)
 	g.live++
 	return n

@@ -25,6 +25,7 @@ def _register() -> None:
     import xla_go._accuracy
     import xla_go._adapter
     import xla_go._device_module
+    import xla_go._dynamo.registry
     import xla_go._step
     import xla_go._torch_patches
 
@@ -32,6 +33,7 @@ def _register() -> None:
     xla_go._torch_patches.apply()
     xla_go._device_module.register()
     xla_go._step.cut_after_optimizer_steps()
+    xla_go._dynamo.registry.register()
     xla_go._accuracy.start()
 
 

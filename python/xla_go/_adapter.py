@@ -46,6 +46,7 @@ UNITS = (
     "collective",
     "fallback",
     "natives",
+    "recording",
     "autocast",
     "module",
 )

@@ -36,6 +36,8 @@ def sync(wait: bool = False, *, cause: str = "sync()") -> None:
             for token in tokens if wait else ():
                 while not adapter.wait(token, _runtime.WAIT_SLICE_MS):
                     pass
+            if wait and replica is None:  # also what was queued before: by compiled functions, and by optimizers
+                _runtime.wait("QueueWaitBegin")
         finally:
             for token in tokens:
                 adapter.cancel(token)
@@ -53,6 +55,10 @@ def cut_after_optimizer_steps() -> None:
 
 
 def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None:
+    import torch
+
+    if torch.compiler.is_compiling():
+        return  # it becomes a program of its own
     devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"][:1]}
     for device in devices:
         if device.type == "xla":

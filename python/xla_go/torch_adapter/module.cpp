@@ -17,6 +17,7 @@
 #include "generator.h"
 #include "guard.h"
 #include "natives.h"
+#include "recording.h"
 #include "runtime.h"
 #include "storage.h"
 
@@ -393,6 +394,23 @@ PyMethodDef methods[] = {
      "buffer_pointer(storage_cdata) -> int\n\nAddress of a ready value's device memory, else 0."},
     {"storage_id", storage_id, METH_VARARGS,
      "storage_id(storage_cdata) -> int\n\nThe runtime's id of a storage, 0 before its first use."},
+    {"record_begin", record_begin, METH_VARARGS,
+     "record_begin(device, arguments) -> recording\n\nFollows what is traced on the device from "
+     "now "
+     "on as a program of the arguments, a list. Raises UnavailableError where it cannot."},
+    {"record_end", record_end, METH_VARARGS,
+     "record_end(recording, arguments, results)\n\nQueues what was traced since record_begin(), as "
+     "a "
+     "program that gives the list results. Raises UnavailableError, with the reason, where it "
+     "cannot "
+     "be run again."},
+    {"record_cancel", record_cancel, METH_VARARGS,
+     "record_cancel(recording)\n\nEnds a recording that was begun. Idempotent."},
+    {"replay", replay, METH_VARARGS,
+     "replay(recording, arguments) -> list | None\n\nQueues the recorded program on the arguments, "
+     "a "
+     "list, without tracing, and gives its results; None, and nothing has happened, where they are "
+     "not like those that it was recorded with."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module_definition = {PyModuleDef_HEAD_INIT,

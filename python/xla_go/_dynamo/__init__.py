@@ -1,0 +1,1 @@
+"""The backend of torch.compile. Nothing here is imported before torch._dynamo is, but for `registry`."""
