@@ -64,8 +64,9 @@ func ShardingsWaitBegin() (token int64, err error) {
 }
 
 // MarkSharding lays a tensor (viewRequest as JSON) over the devices by an OpSharding in base64; see tensor.Space for what each
-// of how does: "mark", "value" or "clear", which takes no sharding. BLOCKING where a program is being compiled.
-func MarkSharding(view, sharding, how string) (ok bool, err error) {
+// of how does: "mark", "replace", "value" or "clear", which takes no sharding. open, for "value", names the dimensions that are
+// left to the partitioner, ascending, with commas between them. BLOCKING where a program is being compiled.
+func MarkSharding(view, sharding, how, open string) (ok bool, err error) {
 	defer guard(&err)
 	v, err := viewOf("MarkSharding", view)
 	if err != nil {
@@ -79,16 +80,22 @@ func MarkSharding(view, sharding, how string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	dimensions, err := integers("MarkSharding", "open", open)
+	if err != nil {
+		return false, err
+	}
 	err = dispatch.Annotate(func(s *tensor.Space) error {
 		switch how {
 		case "mark":
 			return s.MarkSharding(&v, parsed)
+		case "replace":
+			return s.ReplaceSharding(&v, parsed)
 		case "value":
-			return s.AnnotateValue(&v, parsed)
+			return s.AnnotateValue(&v, parsed, dimensions)
 		case "clear":
 			return s.ClearSharding(&v)
 		}
-		return status.Errorf(status.InvalidArgument, "MarkSharding(): expected mark, value or clear, got %q", how)
+		return status.Errorf(status.InvalidArgument, "MarkSharding(): expected mark, replace, value or clear, got %q", how)
 	})
 	return err == nil, err
 }

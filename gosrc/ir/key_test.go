@@ -32,6 +32,7 @@ type build struct {
 	// parameter is how the first parameter lies over the devices, output the first output, annotation a node in between.
 	partitions                    int
 	parameter, output, annotation *hlo.Sharding
+	open                          []int64 // dimensions for which the annotation does not count
 }
 
 func (c build) key(t *testing.T, scalarBits uint64) []byte {
@@ -60,7 +61,7 @@ func (c build) key(t *testing.T, scalarBits uint64) []byte {
 		n.AddOperand(b)
 	}
 	if c.annotation != nil {
-		n = g.Annotate(n, c.annotation)
+		n = g.Annotate(n, c.annotation, c.open...)
 	}
 	m := g.New(testSub, c.dtype, c.dims)
 	m.AddOperand(n)
@@ -117,6 +118,7 @@ func TestKeyDiffersInEveryField(t *testing.T) {
 		"devices of an output":       func(c *build) { c.partitions, c.output = 4, rows(3, 2, 1, 0) },
 		"replicated output":          func(c *build) { c.partitions, c.output = 4, &hlo.Sharding{Kind: hlo.Replicated} },
 		"divided value":              func(c *build) { c.partitions, c.annotation = 4, rows(0, 1, 2, 3) },
+		"open dimensions":            func(c *build) { c.partitions, c.annotation, c.open = 4, rows(0, 1, 2, 3), []int64{1} },
 		"devices of a divided value": func(c *build) { c.partitions, c.annotation = 4, rows(1, 0, 2, 3) },
 		"copies of a divided value": func(c *build) {
 			c.partitions, c.annotation = 4, &hlo.Sharding{Kind: hlo.Tiled, Tiles: []int64{2, 1, 2}, Devices: []int64{0, 1, 2, 3}, ReplicateOnLast: true}

@@ -159,7 +159,7 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	for i, o := range p.Outputs {
 		outputs[i] = values[o][0]
 		if module.Partitioned && p.Shardings[i] != nil {
-			outputs[i] = annotated(b, outputs[i], p.Shardings[i])
+			outputs[i] = annotated(b, outputs[i], p.Shardings[i], nil)
 		}
 	}
 	if l.checks != nil && len(l.checks.list) > 0 {
@@ -167,7 +167,7 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 		module.Checks = l.checks.list
 		failed := l.checks.output(b)
 		if module.Partitioned {
-			failed = annotated(b, failed, &hlo.Sharding{Kind: hlo.Replicated})
+			failed = annotated(b, failed, &hlo.Sharding{Kind: hlo.Replicated}, nil)
 		}
 		outputs = append(outputs, failed)
 	}

@@ -1,6 +1,8 @@
 package ir
 
 import (
+	"encoding/json"
+
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/status"
 )
@@ -9,10 +11,11 @@ import (
 // the key: the same program over another order of devices is another program.
 var KindSharding = Define("xla::mark_sharding", lowerSharding)
 
-// Annotate makes a node that lays value over the devices by sharding.
-func (g *Graph) Annotate(value *Node, sharding *hlo.Sharding) *Node {
+// Annotate makes a node that lays value over the devices by sharding. In dimensions that open names, ascending, it may lie
+// otherwise: the partitioner decides.
+func (g *Graph) Annotate(value *Node, sharding *hlo.Sharding, open ...int64) *Node {
 	n := g.New(KindSharding, value.Dtype, value.Dims)
-	n.Attributes = appendSharding(n.Attributes, sharding)
+	n.Attributes = append(appendSharding(n.Attributes, sharding), open...)
 	n.AddOperand(value)
 	return n
 }
@@ -21,7 +24,10 @@ func (g *Graph) Annotate(value *Node, sharding *hlo.Sharding) *Node {
 func (n *Node) Sharding() *hlo.Sharding {
 	switch {
 	case n.Kind == KindSharding:
-		s, _ := shardingOf(n.Attributes)
+		s, open, err := cutSharding(n.Attributes)
+		if err != nil || len(open) > 0 {
+			return nil
+		}
 		return s
 	case n.Kind == KindParameter && n.Buffer != nil:
 		return n.Buffer.KnownSharding()
@@ -46,42 +52,49 @@ func appendSharding(attributes []int64, s *hlo.Sharding) []int64 {
 
 // shardingOf is appendSharding's reverse.
 func shardingOf(attributes []int64) (*hlo.Sharding, error) {
+	s, rest, err := cutSharding(attributes)
+	if err == nil && len(rest) != 0 {
+		return nil, errDamaged
+	}
+	return s, err
+}
+
+var errDamaged = status.Errorf(status.DataLoss, "DecodeKey(): a sharding of the program key is damaged")
+
+// cutSharding reads the sharding that attributes begin with, and gives what follows it.
+func cutSharding(attributes []int64) (s *hlo.Sharding, rest []int64, err error) {
 	if len(attributes) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	rest := attributes
-	list := func() []int64 {
+	if len(attributes) < 4 {
+		return nil, nil, errDamaged
+	}
+	s, rest = &hlo.Sharding{Kind: hlo.ShardingKind(attributes[0]), ReplicateOnLast: attributes[1] != 0}, attributes[2:]
+	for _, list := range []*[]int64{&s.Tiles, &s.Devices} {
 		if len(rest) == 0 || rest[0] < 0 || rest[0] >= int64(len(rest)) {
-			rest = nil
-			return nil
+			return nil, nil, errDamaged
 		}
-		values := rest[1 : 1+rest[0]]
-		rest = rest[1+rest[0]:]
-		return values
+		*list, rest = rest[1:1+rest[0]], rest[1+rest[0]:]
 	}
-	if len(rest) < 4 {
-		return nil, status.Errorf(status.DataLoss, "DecodeKey(): a sharding of the program key is damaged")
-	}
-	s := &hlo.Sharding{Kind: hlo.ShardingKind(rest[0]), ReplicateOnLast: rest[1] != 0}
-	rest = rest[2:]
-	s.Tiles, s.Devices = list(), list()
-	if rest == nil || len(rest) != 0 {
-		return nil, status.Errorf(status.DataLoss, "DecodeKey(): a sharding of the program key is damaged")
-	}
-	return s, nil
+	return s, rest, nil
 }
 
 func lowerSharding(l *Lowering) []hlo.Value {
-	s, err := shardingOf(l.Rest())
+	s, open, err := cutSharding(l.Rest())
 	if err != nil || s == nil {
 		panic("a sharding annotation has no sharding")
 	}
-	return []hlo.Value{annotated(l.B, l.In(0), s)}
+	return []hlo.Value{annotated(l.B, l.In(0), s, open)}
 }
 
-// annotated is the custom call by which the partitioner is told how a value lies.
-func annotated(b *hlo.Builder, value hlo.Value, s *hlo.Sharding) hlo.Value {
+// annotated is the custom call by which the partitioner is told how a value lies, but for the open dimensions.
+func annotated(b *hlo.Builder, value hlo.Value, s *hlo.Sharding, open []int64) hlo.Value {
 	b.SetSharding(s)
 	defer b.SetSharding(nil)
-	return b.CustomCall("Sharding", []hlo.Value{value}, value.Shape(), nil, hlo.CallOptions{})
+	var configuration []byte
+	if len(open) > 0 {
+		list, _ := json.Marshal(open) // numbers cannot fail
+		configuration = append([]byte("unspecified_dims="), list...)
+	}
+	return b.CustomCall("Sharding", []hlo.Value{value}, value.Shape(), configuration, hlo.CallOptions{})
 }

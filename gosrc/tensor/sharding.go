@@ -54,12 +54,29 @@ func (s *Space) ClearSharding(v *ops.View) error {
 }
 
 // AnnotateValue is MarkSharding for the value that the view has now, and no later one: what is computed into the storage
-// afterwards lies as it comes, and an annotation of the storage does not matter. Under Core.Mu with all shardings known.
-func (s *Space) AnnotateValue(v *ops.View, sharding *hlo.Sharding) error {
+// afterwards lies as it comes, and an annotation of the storage does not matter. How it lies in the dimensions that open names
+// is left to the partitioner. Under Core.Mu with all shardings known.
+func (s *Space) AnnotateValue(v *ops.View, sharding *hlo.Sharding, open []int64) error {
 	if err := s.checkSharding(v, sharding); err != nil {
 		return err
 	}
-	return s.Write(v, s.Core.Graph.Annotate(s.Read(v), sharding))
+	for i, dimension := range open {
+		if dimension < 0 || dimension >= int64(len(v.Sizes)) || i > 0 && dimension <= open[i-1] {
+			return status.Errorf(status.InvalidArgument, "mark_sharding(): expected open dimensions below %d, ascending, got %v", len(v.Sizes), open)
+		}
+	}
+	return s.Write(v, s.Core.Graph.Annotate(s.Read(v), sharding, open...))
+}
+
+// ReplaceSharding is MarkSharding for a view that may be annotated otherwise already.
+func (s *Space) ReplaceSharding(v *ops.View, sharding *hlo.Sharding) error {
+	if err := s.checkSharding(v, sharding); err != nil {
+		return err
+	}
+	if storage := v.Storage.(*Storage); storage.Annotation(v.Sizes) != nil {
+		storage.ClearAnnotation()
+	}
+	return s.MarkSharding(v, sharding)
 }
 
 func (s *Space) checkSharding(v *ops.View, sharding *hlo.Sharding) error {

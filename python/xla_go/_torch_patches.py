@@ -19,7 +19,8 @@ from typing import Any
 import torch
 from torch.utils.hooks import warn_if_has_hooks
 
-from xla_go import _device_module, _step
+from xla_go import _device_module, _step, _torch_mesh
+from xla_go._torch_mesh import probe as _probe
 
 DEVICE_TYPE = "xla"
 FOREIGN_MODULES = ("torch_xla", "_XLAC")
@@ -42,19 +43,9 @@ def apply() -> None:
     patch_backward()
     patch_foreach()
     patch_module_conversion()
+    _torch_mesh.patch_device_mesh()
     refuse_torch_xla()
     _applied = True
-
-
-def _probe(owner: Any, name: str) -> Any:
-    """The attribute that a patch replaces; ImportError where this torch does not have it."""
-    found = getattr(owner, name, None)
-    if found is None:
-        where = getattr(owner, "__name__", repr(owner))
-        raise ImportError(
-            f"xla_go: expected {where}.{name} in torch {torch.__version__}, which it patches; this torch is not supported yet"
-        )
-    return found
 
 
 def _on_xla(value: Any) -> bool:

@@ -4,7 +4,9 @@
 `Mesh` of them; XLA's partitioner divides everything else to match, and puts the collectives in.
 """
 
+from xla_go.spmd.dtensor import DistributedTensor, xla_distribute_module, xla_distribute_tensor
 from xla_go.spmd.fsdp import SpmdFullyShardedDataParallel
+from xla_go.spmd.fully_shard import fully_shard
 from xla_go.spmd.mesh import HybridMesh, Mesh, get_1d_mesh, get_global_mesh, set_global_mesh
 from xla_go.spmd.sharded_tensor import (
     XLAShard,
@@ -24,6 +26,7 @@ from xla_go.spmd.sharding import (
 from xla_go.spmd.visualize import visualize_sharding, visualize_tensor_sharding
 
 __all__ = [
+    "DistributedTensor",
     "HybridMesh",
     "Mesh",
     "ShardingSpec",
@@ -33,6 +36,7 @@ __all__ = [
     "XLAShardedTensor",
     "annotate_custom_sharding",
     "clear_sharding",
+    "fully_shard",
     "get_1d_mesh",
     "get_global_mesh",
     "mark_sharding",
@@ -43,4 +47,6 @@ __all__ = [
     "visualize_tensor_sharding",
     "wrap_as_sharded_tensor",
     "wrap_if_sharded",
+    "xla_distribute_module",
+    "xla_distribute_tensor",
 ]

@@ -41,12 +41,35 @@ class XLAShard:
         self.unpadded_data.copy_(value)
 
 
+class _Unwrap(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, t: XLAShardedTensor) -> torch.Tensor:
+        return t.global_tensor.view_as(t.global_tensor)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient
+
+
+class _Wrap(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, t: torch.Tensor) -> XLAShardedTensor:
+        return XLAShardedTensor(t.detach())
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return unwrap_sharded_tensor(gradient)
+
+
 class XLAShardedTensor(torch.Tensor):
     """A tensor on device xla that was annotated by `mark_sharding`. It can be used wherever the tensor itself can."""
 
     global_tensor: torch.Tensor
     mesh_shape: tuple[int, ...] | None
     partition_spec: tuple[Any, ...] | None
+    # Of torch.distributed.tensor's functions: the device mesh, and the placements along its dimensions where they are known.
+    device_mesh: Any = None
+    placements: tuple[Any, ...] | None = None
 
     # Results are wrapped by __torch_dispatch__ alone.
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -87,6 +110,27 @@ class XLAShardedTensor(torch.Tensor):
         from xla_go.spmd.sharding import ShardingType
 
         return ShardingType.of(self.sharding_spec)
+
+    def to_local(self, *, grad_placements: Any = None) -> torch.Tensor:
+        """The tensor as a plain one, all of it: one process has all parts."""
+        local: torch.Tensor = _Unwrap.apply(self)
+        return local
+
+    def full_tensor(self, *, grad_placements: Any = None) -> torch.Tensor:
+        """`to_local`."""
+        return self.to_local()
+
+    def redistribute(self, device_mesh: Any = None, placements: Sequence[Any] | None = None, *, async_op: bool = False) -> XLAShardedTensor:
+        """The same values in a tensor that lies by other placements of torch.distributed.tensor. There is nothing to wait for:
+        async_op is taken for the caller's sake. ValueError without a device mesh."""
+        from xla_go.spmd.dtensor import distributed
+
+        mesh = device_mesh or self.device_mesh
+        if mesh is None:
+            raise ValueError("redistribute(): expected a device mesh, or a tensor that has one from distribute_tensor")
+        result: XLAShardedTensor = _Wrap.apply(distributed(self.to_local(), mesh, placements, self.placements).to_local())
+        result.device_mesh, result.placements = mesh, None if placements is None else tuple(placements)
+        return result
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"XLAShardedTensor({self.global_tensor!r}, sharding={self.sharding_spec!r})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -48,12 +49,13 @@ class ShardingType(IntEnum):
         return cls[re.sub(r"[{} ].*", "", text.lstrip("{")).upper()]
 
 
-def _annotate(function: str, t: torch.Tensor | XLAShardedTensor, sharding: bytes, how: str) -> torch.Tensor:
+def _annotate(function: str, t: torch.Tensor | XLAShardedTensor, sharding: bytes, how: str, open_dimensions: Sequence[int] = ()) -> torch.Tensor:
     tensor = unwrap_sharded_tensor(t)
     if tensor.device.type != "xla":
         raise ValueError(f"{function}(): expected a tensor on device xla, got one on {tensor.device}: move it there first; nothing is transferred before the annotation")
     if tensor.numel() > 0:
-        _runtime.call("MarkSharding", _tensor.view(tensor), base64.b64encode(sharding).decode(), how)
+        dimensions = ",".join(map(str, sorted(open_dimensions)))
+        _runtime.call("MarkSharding", _tensor.view(tensor), base64.b64encode(sharding).decode(), how, dimensions)
     return tensor
 
 

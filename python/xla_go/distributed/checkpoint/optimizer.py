@@ -19,7 +19,7 @@ def _lay_alike(tensor: torch.Tensor, like: torch.Tensor) -> None:
         return
     sharding = _tensor.sharding(like)
     if sharding.text and sharding.text != "{replicated}" and _tensor.sharding(tensor).text != sharding.text:
-        _runtime.call("MarkSharding", _tensor.view(tensor), sharding.op_sharding, "mark")
+        _runtime.call("MarkSharding", _tensor.view(tensor), sharding.op_sharding, "mark", "")
 
 
 def prime_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
