@@ -102,8 +102,17 @@ def test_tensors(child: Child) -> None:
     # Both dimensions of the mesh divide one of the tensor, the first outermost; sizes need not divide.
     odd = distribute_tensor(torch.arange(13.0), mesh, [Shard(0), Shard(0)])
     assert odd.sharding_spec == "{devices=[8]0,1,2,3,4,5,6,7}" and odd.cpu().tolist() == list(range(13)) and odd.partition_spec == (("data", "model"),)
+    refuses(ValueError, "sharding_spec", lambda: (tensor * 2).placements)
+    spec = tensor._spec
+    assert spec is tensor._spec and spec.placements == tensor.placements and spec.mesh is mesh and spec.tensor_meta.shape == (8, 4)
+    assert spmd.wrap_as_sharded_tensor(tensor.global_tensor, (8,), (None, 0))._spec.placements == (Shard(1),)
+    # Tensors that mark_sharding has marked, along our own mesh.
+    grid = spmd.Mesh(range(8), (4, 2), ("data", "model"))
+    marked = spmd.mark_sharding(host.to("xla"), grid, ("model", None))
+    assert marked.placements == (Replicate(), Shard(0)) and marked.redistribute(placements=[Shard(1), Replicate()]).partition_spec == (None, "data")
+    assert marked.redistribute(mesh, [Replicate(), Replicate()]).sharding_spec == "" and marked.placements == (Replicate(), Shard(0))
     leaf = distribute_tensor(host.clone().requires_grad_(), mesh, [Shard(0), Replicate()])
-    assert leaf.is_leaf and leaf.requires_grad
+    assert leaf.is_leaf and leaf.requires_grad and leaf.global_tensor.requires_grad
     (leaf * 3).sum().backward()
     assert torch.equal(leaf.grad.cpu(), torch.full((8, 4), 3.0))
 
@@ -241,6 +250,26 @@ def test_fully_shard(child: Child) -> None:
     assert lies(result) == ROWS_BY_DATA
     """
     child(code, env=EIGHT)
+
+
+def test_names_of_torch_xla(child: Child) -> None:
+    child(
+        "    import xla_go; xla_go.compat.install()\n"
+        + START
+        + """
+    from torch_xla.distributed.spmd import XLAShardedTensor, auto_policy, xla_distribute_module, xla_distribute_tensor
+    from torch_xla.distributed.spmd.api import convert_to_xla_mesh, convert_to_xla_partition_spec
+    from torch_xla.distributed.spmd.xla_sharding import wrap_as_sharded_tensor
+    assert convert_to_xla_mesh(mesh) == spmd.Mesh(range(8), (4, 2), ("data", "model"))
+    assert convert_to_xla_partition_spec(torch.ones(4, 4), [Replicate(), Shard(0)]) == (1, None)
+    assert convert_to_xla_partition_spec(torch.ones(4, 4), [Shard(1), Shard(1)]) == (None, (0, 1))
+    model = distribute_module(nn.Linear(8, 8), mesh, lambda name, module, mesh: [distribute_tensor(p, mesh, [Shard(0), Replicate()]) for p in module.parameters()])
+    assert lies(model.weight) == ROWS_BY_DATA and wrap_as_sharded_tensor(model.weight.detach(), (4, 2), ("data", None)).partition_spec == ("data", None)
+    assert sys.modules["torch_xla"]._XLAC._get_xla_sharding_spec(model.weight) == ROWS_BY_DATA
+    refuses(errors.UnimplementedError, "mark_sharding", distribute_module, nn.Linear(2, 2), mesh, auto_policy)
+    """,
+        env=EIGHT,
+    )
 
 
 def test_without_spmd(child: Child) -> None:

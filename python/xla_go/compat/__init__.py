@@ -15,6 +15,8 @@ _MODULES = {
     "torch_xla.distributed": "xla_go.compat.distributed",
     "torch_xla.distributed.parallel_loader": "xla_go.compat.parallel_loader",
     "torch_xla.distributed.spmd": "xla_go.compat.spmd",
+    "torch_xla.distributed.spmd.api": "xla_go.compat.spmd",
+    "torch_xla.distributed.spmd.xla_sharding": "xla_go.compat.spmd",
     "torch_xla.distributed.xla_multiprocessing": "xla_go.compat.xla_multiprocessing",
     "torch_xla.experimental": "xla_go.compat.experimental",
     "torch_xla.experimental.distributed_checkpoint": "xla_go.distributed.checkpoint",

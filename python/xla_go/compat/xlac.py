@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import torch
 
-from xla_go import runtime
+from xla_go import runtime, spmd
 
 
 def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
@@ -17,6 +17,11 @@ def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
 def _get_buffer_donation(tensor: torch.Tensor) -> bool:
     """xla_go.runtime.get_buffer_donation."""
     return runtime.get_buffer_donation(tensor)
+
+
+def _get_xla_sharding_spec(tensor: torch.Tensor) -> str:
+    """How a tensor lies over the devices, as HLO's text writes it; "" where it is not divided."""
+    return spmd.wrap_as_sharded_tensor(tensor.detach()).sharding_spec
 
 
 def __getattr__(name: str) -> NoReturn:

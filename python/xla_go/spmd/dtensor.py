@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from xla_go.spmd.mesh import Axis
-from xla_go.spmd.placement import MeshPart, Spec, merged_spec, op_sharding, partition_spec
+from xla_go.spmd.placement import MeshPart, Spec, merged_spec, named_spec, op_sharding, partition_spec
 from xla_go.spmd.sharded_tensor import XLAShardedTensor, unwrap_sharded_tensor
 from xla_go.spmd.sharding import _annotate
 
@@ -81,7 +80,7 @@ class DistributedTensor(torch.Tensor):
         if grad_placements is None:
             return plain
         part = MeshPart.of(self.device_mesh)
-        return Place.apply(plain, None, annotation(part, partition_spec(part, grad_placements, plain.dim())))
+        return Place.apply(plain, None, annotation(part, partition_spec(part.axes, grad_placements, plain.dim())))
 
     def full_tensor(self, *, grad_placements: Sequence[Any] | None = None) -> torch.Tensor:
         """`to_local`."""
@@ -98,8 +97,8 @@ def distributed(t: torch.Tensor, device_mesh: Any, placements: Sequence[Any] | N
     if t.device.type != "xla":
         t = t.to("xla")
     part = MeshPart.of(device_mesh)
-    spec = partition_spec(part, placements, t.dim())
-    back = None if grad_placements is None else annotation(part, partition_spec(part, grad_placements, t.dim()))
+    spec = partition_spec(part.axes, placements, t.dim())
+    back = None if grad_placements is None else annotation(part, partition_spec(part.axes, grad_placements, t.dim()))
     if isinstance(t, nn.Parameter):
         if any(spec):
             _annotate("distribute_tensor", t.detach(), op_sharding(part.mesh, merged_spec(part, t.detach(), spec)), "replace")
@@ -140,12 +139,10 @@ def xla_distribute_tensor(tensor: torch.Tensor, device_mesh: Any, placements: Se
     whole = unwrap_sharded_tensor(tensor).detach()
     whole = whole.as_subclass(torch.Tensor) if isinstance(whole, DistributedTensor) else whole  # type: ignore[arg-type]
     whole = whole if whole.device.type == "xla" else whole.to("xla")
-    spec = merged_spec(part, whole, partition_spec(part, placements, whole.dim()))
+    spec = merged_spec(part, whole, partition_spec(part.axes, placements, whole.dim()))
     _annotate("distribute_tensor", whole, op_sharding(part.mesh, spec), "replace")
-    names: tuple[Axis, ...] = part.mesh.axis_names or tuple(range(len(part.mesh.mesh_shape)))
-    named = tuple(None if not axes else tuple(names[axis] for axis in axes) if len(axes) > 1 else names[axes[0]] for axes in spec)
-    result = XLAShardedTensor(whole, part.mesh.mesh_shape, named, requires_grad=tensor.requires_grad)
-    result.device_mesh, result.placements = device_mesh, None if placements is None else tuple(placements)
+    result = XLAShardedTensor(whole, part.mesh.mesh_shape, named_spec(part.mesh, spec), requires_grad=tensor.requires_grad)
+    result.device_mesh = device_mesh
     return result
 
 

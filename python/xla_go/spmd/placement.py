@@ -12,7 +12,7 @@ import torch
 from xla_go.spmd import _tensor
 from xla_go.spmd.mesh import Axis, Mesh
 
-__all__ = ["MeshPart", "merged_spec", "partition_spec", "present_spec", "slice_mesh"]
+__all__ = ["MeshPart", "merged_spec", "named_spec", "op_sharding", "partition_spec", "placements_of", "present_spec", "slice_mesh", "tensor_spec"]
 
 # The mesh axes that divide each dimension, by number, the outermost first.
 Spec = list[tuple[int, ...]]
@@ -38,7 +38,10 @@ class MeshPart(NamedTuple):
 
     @classmethod
     def of(cls, device_mesh: Any) -> MeshPart:
-        """ValueError where the device mesh is not of device xla, or it and those it was cut from have not all devices."""
+        """Of a torch DeviceMesh, or all of a Mesh. ValueError where it is not of device xla, or it and those it was cut from have
+        not all devices."""
+        if isinstance(device_mesh, Mesh):
+            return cls(device_mesh, tuple((axis,) for axis in range(len(device_mesh.mesh_shape))))
         if device_mesh.device_type != "xla":
             raise ValueError(f"expected a device mesh of device xla, got {device_mesh}")
         root = getattr(device_mesh, ROOT, device_mesh)
@@ -70,24 +73,50 @@ def slice_mesh(device_mesh: Any, names: tuple[str, ...], axes: Sequence[tuple[in
     return part
 
 
-def partition_spec(part: MeshPart, placements: Sequence[Any] | None, dimensions: int) -> Spec:
-    """The partition spec over the mesh for a tensor of so many dimensions. ValueError for placements that do not fit."""
+def partition_spec(axes: Sequence[tuple[int, ...]], placements: Sequence[Any] | None, dimensions: int) -> Spec:
+    """The partition spec for a tensor of so many dimensions, of placements along a device mesh's dimensions, which stand for those
+    axes. ValueError for placements that do not fit."""
     from torch.distributed.tensor import Replicate, Shard
 
     if placements is None:
-        placements = [Replicate()] * len(part.axes)
-    if len(placements) != len(part.axes):
-        raise ValueError(f"expected {len(part.axes)} placements, one for each dimension of the device mesh, got {list(placements)}")
+        placements = [Replicate()] * len(axes)
+    if len(placements) != len(axes):
+        raise ValueError(f"expected {len(axes)} placements, one for each dimension of the device mesh, got {list(placements)}")
     spec: Spec = [()] * dimensions
-    for placement, axes in zip(placements, part.axes, strict=True):
+    for placement, along in zip(placements, axes, strict=True):
         if type(placement) is Replicate:
             continue
         if type(placement) is not Shard:
             raise ValueError(f"expected placements Shard or Replicate, got {placement}: a tensor of one process has no partial values")
         if not -dimensions <= placement.dim < dimensions:
             raise ValueError(f"expected a Shard of a dimension below {dimensions}, got {placement}")
-        spec[placement.dim] += axes
+        spec[placement.dim] += along
     return spec
+
+
+def named_spec(mesh: Mesh, spec: Spec) -> tuple[Axis | tuple[Axis, ...] | None, ...]:
+    """A partition spec as users write it: with the names of axes, if they have any."""
+    names: tuple[Axis, ...] = mesh.axis_names or tuple(range(len(mesh.mesh_shape)))
+    return tuple(None if not axes else names[axes[0]] if len(axes) == 1 else tuple(names[axis] for axis in axes) for axes in spec)
+
+
+def placements_of(device_mesh: Any, spec: Any) -> tuple[Any, ...]:
+    """Placements along the dimensions of a mesh, of a partition spec over the mesh of all devices."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    part = MeshPart.of(device_mesh)
+    dimension = {axis: i for i, axes in enumerate(part.mesh.axes(spec)) for axis in axes}
+    return tuple(Shard(dimension[axes[0]]) if axes[0] in dimension else Replicate() for axes in part.axes)
+
+
+def tensor_spec(tensor: torch.Tensor, mesh: Any, placements: tuple[Any, ...]) -> Any:
+    """torch's DTensorSpec of a tensor, over a torch DeviceMesh or a Mesh."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
+
+    if isinstance(mesh, Mesh):
+        mesh = DeviceMesh("xla", torch.tensor(mesh.device_ids, device="cpu").reshape(mesh.mesh_shape), mesh_dim_names=mesh.axis_names)
+    return DTensorSpec(mesh, placements, TensorMeta(tensor.shape, tensor.stride(), tensor.dtype))
 
 
 def op_sharding(mesh: Mesh, spec: Spec) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import EllipsisType
@@ -12,7 +13,7 @@ import torch
 from xla_go import _runtime
 from xla_go.spmd import _tensor
 from xla_go.spmd._shards import Shards, Upload
-from xla_go.spmd.mesh import PartitionSpec
+from xla_go.spmd.mesh import Mesh, PartitionSpec
 
 __all__ = ["XLAShard", "XLAShardedTensor"]
 
@@ -44,7 +45,7 @@ class XLAShard:
 class _Unwrap(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, t: XLAShardedTensor) -> torch.Tensor:
-        return t.global_tensor.view_as(t.global_tensor)
+        return t.global_tensor.detach()
 
     @staticmethod
     def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
@@ -67,9 +68,9 @@ class XLAShardedTensor(torch.Tensor):
     global_tensor: torch.Tensor
     mesh_shape: tuple[int, ...] | None
     partition_spec: tuple[Any, ...] | None
-    # Of torch.distributed.tensor's functions: the device mesh, and the placements along its dimensions where they are known.
+    # The Mesh of `mark_sharding` or the DeviceMesh of torch.distributed.tensor's functions, None for a result of operations.
     device_mesh: Any = None
-    placements: tuple[Any, ...] | None = None
+    _cached_spec: Any = None
 
     # Results are wrapped by __torch_dispatch__ alone.
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -82,7 +83,7 @@ class XLAShardedTensor(torch.Tensor):
             cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype, layout=elem.layout,
             device=elem.device, requires_grad=requires_grad or elem.requires_grad,
         )  # fmt: skip
-        r.global_tensor = elem.detach() if r.requires_grad else elem
+        r.global_tensor = elem.detach().requires_grad_() if r.requires_grad else elem
         r.mesh_shape = None if mesh_shape is None else tuple(mesh_shape)
         r.partition_spec = None if partition_spec is None else tuple(partition_spec)
         return r
@@ -111,6 +112,32 @@ class XLAShardedTensor(torch.Tensor):
 
         return ShardingType.of(self.sharding_spec)
 
+    @property
+    def placements(self) -> tuple[Any, ...]:
+        """torch.distributed.tensor's placements along the dimensions of `device_mesh`. ValueError for a result of operations."""
+        from xla_go.spmd.placement import placements_of
+
+        mesh = self.device_mesh
+        if mesh is None and self.mesh_shape is not None:
+            mesh = Mesh(range(math.prod(self.mesh_shape)), self.mesh_shape)
+        if mesh is None or self.partition_spec is None:
+            raise ValueError("placements: expected a tensor of mark_sharding or distribute_tensor; how a computed one lies is told by sharding_spec")
+        return placements_of(mesh, self.partition_spec)
+
+    @property
+    def _spec(self) -> Any:
+        """torch's DTensorSpec, under the name that DTensor has for it: the same object until mesh or partition spec are replaced."""
+        if self._cached_spec is None:
+            from xla_go.spmd.placement import tensor_spec
+
+            placements = self.placements
+            self._cached_spec = tensor_spec(self, self.device_mesh or Mesh(range(math.prod(self.mesh_shape or ())), self.mesh_shape or ()), placements)
+        return self._cached_spec
+
+    def invalidate_spec_cache(self) -> None:
+        """Has the next `_spec` made anew."""
+        self._cached_spec = None
+
     def to_local(self, *, grad_placements: Any = None) -> torch.Tensor:
         """The tensor as a plain one, all of it: one process has all parts."""
         local: torch.Tensor = _Unwrap.apply(self)
@@ -123,13 +150,17 @@ class XLAShardedTensor(torch.Tensor):
     def redistribute(self, device_mesh: Any = None, placements: Sequence[Any] | None = None, *, async_op: bool = False) -> XLAShardedTensor:
         """The same values in a tensor that lies by other placements of torch.distributed.tensor. There is nothing to wait for:
         async_op is taken for the caller's sake. ValueError without a device mesh."""
+        from xla_go.spmd import placement
         from xla_go.spmd.dtensor import distributed
 
         mesh = device_mesh or self.device_mesh
         if mesh is None:
             raise ValueError("redistribute(): expected a device mesh, or a tensor that has one from distribute_tensor")
-        result: XLAShardedTensor = _Wrap.apply(distributed(self.to_local(), mesh, placements, self.placements).to_local())
-        result.device_mesh, result.placements = mesh, None if placements is None else tuple(placements)
+        back = None if self.device_mesh is None or mesh != self.device_mesh else self.placements
+        result: XLAShardedTensor = _Wrap.apply(distributed(self.to_local(), mesh, placements, back).to_local())
+        part = placement.MeshPart.of(mesh)
+        result.device_mesh, result.mesh_shape = mesh, part.mesh.mesh_shape
+        result.partition_spec = placement.named_spec(part.mesh, placement.partition_spec(part.axes, placements, self.dim()))
         return result
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -174,8 +205,17 @@ def _load(tensor: torch.Tensor, shards: list[XLAShard]) -> None:
 
 
 def wrap_as_sharded_tensor(t: torch.Tensor | XLAShardedTensor, mesh_shape: Sequence[int] | None = None, partition_spec: PartitionSpec | None = None) -> XLAShardedTensor:
-    """The tensor as an XLAShardedTensor; itself where it is one."""
-    return t if isinstance(t, XLAShardedTensor) else XLAShardedTensor(t, mesh_shape, partition_spec)
+    """The tensor as an XLAShardedTensor; itself where it is one, with what is given."""
+    if not isinstance(t, XLAShardedTensor):
+        return XLAShardedTensor(t, mesh_shape, partition_spec)
+    if mesh_shape is not None:
+        if t.mesh_shape != tuple(mesh_shape):
+            t.device_mesh = None
+        t.mesh_shape = tuple(mesh_shape)
+    if partition_spec is not None:
+        t.partition_spec = tuple(partition_spec)
+    t.invalidate_spec_cache()
+    return t
 
 
 def wrap_if_sharded(x: Any) -> Any:

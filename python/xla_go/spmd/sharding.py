@@ -65,6 +65,12 @@ def _op_sharding(function: str, t: torch.Tensor, mesh: Mesh, partition_spec: Par
     return mesh.get_op_sharding(partition_spec)
 
 
+def _described(t: torch.Tensor | XLAShardedTensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
+    result = wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec)
+    result.device_mesh = mesh
+    return result
+
+
 def mark_sharding(t: torch.Tensor | XLAShardedTensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
     """Divides a tensor over the devices: dimension i along the mesh axes of partition_spec[i], not at all for None.
 
@@ -76,16 +82,14 @@ def mark_sharding(t: torch.Tensor | XLAShardedTensor, mesh: Mesh, partition_spec
     (see `clear_sharding`); ValueError where mesh, spec and tensor do not fit.
     """
     tensor = _annotate("mark_sharding", t, _op_sharding("mark_sharding", t, mesh, partition_spec), "mark")
-    if isinstance(t, XLAShardedTensor):
-        t.mesh_shape, t.partition_spec = mesh.mesh_shape, tuple(partition_spec)
-        return t
-    return wrap_as_sharded_tensor(tensor, mesh.mesh_shape, partition_spec)
+    return _described(t if isinstance(t, XLAShardedTensor) else tensor, mesh, partition_spec)
 
 
 def clear_sharding(t: torch.Tensor | XLAShardedTensor) -> torch.Tensor:
     """Takes an annotation back: each device has the whole tensor again. Gives the plain tensor."""
     if isinstance(t, XLAShardedTensor):
-        t.mesh_shape = t.partition_spec = None
+        t.mesh_shape = t.partition_spec = t.device_mesh = None
+        t.invalidate_spec_cache()
     return _annotate("clear_sharding", t, b"", "clear")
 
 
@@ -95,7 +99,7 @@ def annotate_custom_sharding(t: torch.Tensor | XLAShardedTensor, mesh: Mesh, par
     Unlike `mark_sharding` it says nothing about what is written into the tensor later, and may follow another annotation.
     """
     sharding = _op_sharding("annotate_custom_sharding", t, mesh, partition_spec)
-    return wrap_as_sharded_tensor(_annotate("annotate_custom_sharding", t, sharding, "value"), mesh.mesh_shape, partition_spec)
+    return _described(_annotate("annotate_custom_sharding", t, sharding, "value"), mesh, partition_spec)
 
 
 class _MarkShardingWithGradients(torch.autograd.Function):

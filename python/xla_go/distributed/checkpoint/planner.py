@@ -89,7 +89,7 @@ class _Parts:
         return [
             dataclasses.replace(
                 whole,
-                index=MetadataIndex(whole.index.fqn, torch.Size(offset)),
+                index=MetadataIndex(whole.index.fqn, torch.Size(offset), number),
                 type=WriteItemType.SHARD,
                 tensor_data=TensorWriteData(
                     chunk=ChunkStorageMetadata(offsets=torch.Size(offset), sizes=torch.Size(size)),
@@ -97,7 +97,7 @@ class _Parts:
                     size=whole.tensor_data.size,
                 ),
             )
-            for offset, size in self.sizes.items()
+            for number, (offset, size) in enumerate(self.sizes.items())
         ]
 
 
