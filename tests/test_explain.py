@@ -171,6 +171,38 @@ def test_processes_of_the_script_are_not_told_of(command: Command) -> None:
     assert done.stderr.count("explain: train.py: ") == 1 and re.search(r"^ +4 +[\d.]+  train.py:\d+ in <listcomp>|^ +4 +[\d.]+  train.py:\d+ in <module>", done.stderr, re.MULTILINE), done.stderr
 
 
+def test_several_devices(command: Command, tmp_path: Path) -> None:
+    partitioned = """
+    import torch, xla_go
+    from xla_go import runtime, spmd
+    from xla_go.distributed import MpDeviceLoader
+    runtime.use_spmd()
+    rows = spmd.ShardingSpec(spmd.Mesh(range(8), (8,), ("data",)), ("data", None))
+    weight = torch.ones(4, 4).to("xla")
+    for x in MpDeviceLoader([torch.ones(16, 4)] * 3, "xla", input_sharding=rows):
+        weight.add_((x @ weight).exp().sum())
+        xla_go.sync()
+    """
+    done = command("explain", "--no-html", "--json", "record.json", "train.py", script=partitioned, CPU_NUM_DEVICES="8")
+    assert done.returncode == 0 and "CPU, 8 devices" in done.stderr, done.stderr
+    # The second sync has to know how the first one's results lie, and waits for its compile.
+    record = json.loads((tmp_path / "record.json").read_text())
+    waited = re.search(r"^ +([\d.]+) s +<?\d+%  waiting for compiles", done.stderr, re.MULTILINE)
+    compiled = sum(one["seconds"] for one in record["compiles"])
+    assert waited is not None and float(waited.group(1)) > 0.5 * record["compiles"][0]["seconds"] and float(waited.group(1)) <= compiled + 0.5, done.stderr
+
+    replicas = """
+    import torch, xla_go
+    from xla_go import distributed
+    def run(ordinal):
+        return distributed.all_reduce("sum", torch.ones(2, device="xla")).tolist()
+    print(distributed.launch(run)[0])
+    """
+    done = command("explain", "--no-html", "train.py", script=replicas, CPU_NUM_DEVICES="2")
+    assert done.returncode == 0 and done.stdout == "[2.0, 2.0]\n", done.stderr
+    assert re.search(r"^ +2 +\d +\d+  read of a value +train.py:5 in run", done.stderr, re.MULTILINE), done.stderr
+
+
 def test_torch_xlas_names(command: Command) -> None:
     script = "import torch, torch_xla\nprint(torch.ones(2, device=torch_xla.device()).sum().item())\n"
     assert command("explain", "--no-html", "train.py", script=script).returncode == 1

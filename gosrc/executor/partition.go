@@ -13,7 +13,10 @@ import (
 	"xla_go/gosrc/status"
 )
 
-var countReplicated = metrics.Counter("ExecuteReplicated")
+var (
+	countReplicated  = metrics.Counter("ExecuteReplicated")
+	shardingWaitTime = metrics.Time("ShardingWaitTime") // for compiles whose results' shardings a cut needs to know
+)
 
 // spmdDevice is the client's name of all devices together.
 const spmdDevice = "SPMD:0"
@@ -58,6 +61,7 @@ func (c *Core) TryLockResolved(timeout time.Duration) bool {
 		}
 		c.Mu.Unlock()
 		if expired == nil {
+			defer shardingWaitTime.Since(time.Now())
 			timer := time.NewTimer(timeout)
 			defer timer.Stop()
 			expired = timer.C

@@ -13,7 +13,7 @@ from xla_go.explain import intervals
 from xla_go.explain.intervals import Intervals
 
 # Metrics by what their spans mean.
-_WAITS = ("ReadTime", "RunAheadWaitTime", "DeviceWaitTime", "BatchWaitTime")
+_WAITS = ("ReadTime", "RunAheadWaitTime", "ShardingWaitTime", "DeviceWaitTime", "BatchWaitTime")
 _COMPILES = ("LoweringTime", "CompileTime", "EagerOpCompileTime")
 _RUNS = ("ExecuteTime", "ExecuteReplicatedTime", "EagerOpExecuteTime")
 
@@ -219,7 +219,7 @@ def percent(part: float, whole: float) -> str:
 def represent_bytes(count: float) -> str:
     """A size in its largest unit."""
     for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
+        if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} GiB"
