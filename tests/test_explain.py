@@ -203,6 +203,28 @@ def test_several_devices(command: Command, tmp_path: Path) -> None:
     assert re.search(r"^ +2 +\d +\d+  read of a value +train.py:5 in run", done.stderr, re.MULTILINE), done.stderr
 
 
+def test_a_line_that_waits_long_is_told_all_the_same(command: Command) -> None:
+    done = command(
+        "explain", "--no-html", "train.py",
+        script="""
+        import time, torch
+        import xla_go
+        count, took, reads = 4, 0.0, 0
+        while took < 1.3:
+            x = torch.full((1024, 1024), 1e-3, device="xla")
+            for _ in range(count):
+                x = x @ x
+            begun = time.time()
+            x[0, 0].item()
+            took, count, reads = time.time() - begun, count * 2, reads + 1
+        print(reads)
+        """,
+    )  # fmt: skip
+    reads = int(done.stdout)
+    assert re.search(rf"^ +{reads} +{reads} +\d+  read of a value  train.py:10 in <module>", done.stderr, re.MULTILINE) and "(no Python code)" not in done.stderr, done.stderr
+    assert re.search(rf"^ +{reads} +[\d.]+  train.py:10 in <module>", done.stderr, re.MULTILINE)
+
+
 def test_torch_xlas_names(command: Command) -> None:
     script = "import torch, torch_xla\nprint(torch.ones(2, device=torch_xla.device()).sum().item())\n"
     assert command("explain", "--no-html", "train.py", script=script).returncode == 1

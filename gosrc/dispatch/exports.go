@@ -191,6 +191,7 @@ func copyWithin(source, target *C.xla_go_tensor) error {
 // it is computed.
 func copyAcross(source, target *C.xla_go_tensor) error {
 	core := space.Core
+	defer core.BeginCall()()
 	buffer, d, dims, err := valueOf(source)
 	if err != nil || buffer == nil {
 		return err

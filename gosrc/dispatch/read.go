@@ -54,6 +54,7 @@ func (r *reading) close() {
 	readTime.Observe(took)
 	if r.noted != nil {
 		r.noted.End(took)
+		showCompiles()
 	}
 	if r.wait != nil {
 		r.wait.Close()

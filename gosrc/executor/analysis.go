@@ -51,6 +51,7 @@ func Frames() int { return max(env.Int("PT_XLA_DEBUG_MAX_FRAME", DefaultFrames),
 type analysis struct {
 	options AnalysisOptions
 	cuts    atomic.Int64 // and reads under analysis so far
+	calls   atomic.Int64 // under way that may wait long, and are located at their end
 
 	places placeLog
 
@@ -113,6 +114,10 @@ func (a *analysis) located(site string, frames []hlo.Frame) {
 
 // overdue tells of what nobody has located, for no Python code asked for it.
 func (a *analysis) overdue(c unlocated) {
+	if a.calls.Load() > 0 {
+		time.AfterFunc(siteDelay, func() { a.overdue(c) })
+		return
+	}
 	a.mu.Lock()
 	waits := false
 	for i, one := range a.unlocated {

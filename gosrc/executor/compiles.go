@@ -181,6 +181,13 @@ func (c *Core) LocateCompiles(site string, frames []hlo.Frame) {
 // compile, and each cut and read under analysis. Not blocking.
 func (c *Core) Unlocated() int64 { return c.CompileCount() + c.analysis.cuts.Load() }
 
+// BeginCall notes a call that may wait long for what it cuts, and whose caller says only at its end where it came from; end says
+// that it is over.
+func (c *Core) BeginCall() (end func()) {
+	c.analysis.calls.Add(1)
+	return func() { c.analysis.calls.Add(-1) }
+}
+
 // SetStrict enters (true) or leaves strict mode; entries are counted. In strict mode a cut of a program that is not
 // known, and a read that would end the graph, fail before anything has changed.
 func (c *Core) SetStrict(on bool) {

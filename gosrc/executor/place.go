@@ -85,19 +85,18 @@ type Read struct {
 	took     time.Duration
 }
 
-// NoteRead begins to count a read; nil where places are not recorded. Before Unlocated is shown to the caller, who says where it
-// is once the read has ended.
+// NoteRead begins to count a read; nil where places are not recorded.
 func (c *Core) NoteRead() *Read {
 	if !recordingPlaces.Load() {
 		return nil
 	}
-	c.analysis.cuts.Add(1)
 	return &Read{analysis: &c.analysis}
 }
 
-// End ends the read, which took so long. Not for nil.
+// End ends the read, which took so long: Unlocated rises, and whoever is shown it says where the read was. Not for nil.
 func (r *Read) End(took time.Duration) {
 	r.took = took
+	r.analysis.cuts.Add(1)
 	r.analysis.await(r)
 }
 

@@ -160,6 +160,28 @@ func analyse(t *testing.T, level int, want [2]int) {
 	f.device.WaitIdle()
 }
 
+// A run is told with its place also where its caller waits for it longer than others are waited for.
+func TestAnalysisOfARunInALongCall(t *testing.T) {
+	options := executor.DefaultOptions()
+	file := filepath.Join(t.TempDir(), "analysis")
+	options.Analysis = executor.AnalysisOptions{Level: 2, File: file, Frames: 1}
+	f := startFake(t)
+	*f.fixture = *f.another(options)
+	x := f.root(1)
+	f.addScalar(x, x, 1)
+	end := f.core.BeginCall()
+	f.mustCut()
+	f.expect(x, 2)
+	f.device.WaitIdle()
+	time.Sleep(1500 * time.Millisecond)
+	f.core.LocateCompiles("net.py:7 in step", []hlo.Frame{{File: "net.py", Line: 7, Function: "step"}})
+	end()
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "Execution Analysis:   step (net.py:7)\n") || strings.Contains(string(text), "no Python code") {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+}
+
 // A run that no Python code has asked for is told without frames, after a while.
 func TestAnalysisOfARunWithoutPython(t *testing.T) {
 	options := executor.DefaultOptions()

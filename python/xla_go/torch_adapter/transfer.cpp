@@ -90,6 +90,7 @@ void read_elements(const at::Tensor& source, void* destination) {
     int64_t token = 0;
     result = begin_read(table, record, token, error);
     if (result == Wait::ready) {
+      note_compiles(table);  // before the wait, which may be a long one
       result = wait_for(table, token, error);
       if (result != Wait::ready) {
         table.read_cancel(token);
