@@ -395,11 +395,32 @@ def test_a_process_that_is_to_end_saves_first(child: Child) -> None:
     assert done.returncode == -signal.SIGTERM and done.stdout == "still here\n", done
 
 
-def test_all_processes_of_a_job_save_the_same_step(tmp_path: Path) -> None:
-    from test_coordinator import environment, free_port
+def run_ranks(code: str, count: int, directory: Path, **variables: str) -> list[str]:
+    """What each of `count` processes printed."""
+    from test_coordinator import environment
 
-    code = textwrap.dedent(
-        """
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code)], cwd=directory, stdout=subprocess.PIPE, text=True,
+            env=environment(RANK=str(rank), WORLD_SIZE=str(count), **variables),
+        )
+        for rank in range(count)
+    ]
+    try:
+        printed = [rank.communicate(timeout=100)[0].strip() for rank in ranks]
+    finally:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.kill()
+            rank.wait()
+    assert all(rank.returncode == 0 for rank in ranks), printed
+    return printed
+
+
+def test_all_processes_of_a_job_save_the_same_step(tmp_path: Path) -> None:
+    from test_coordinator import free_port
+
+    code = """
         import os, signal
         from xla_go import coordinator
         from xla_go.distributed.checkpoint import CheckpointManager
@@ -415,17 +436,34 @@ def test_all_processes_of_a_job_save_the_same_step(tmp_path: Path) -> None:
         print(step, flush=True)
         coordinator.barrier("end", timeout=60)
         """
-    )
-    variables = {"WORLD_SIZE": "3", "XLA_COORDINATOR_PORT": free_port(), "XLA_GO_COORDINATOR_TOKEN": "token-of-this-test"}
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment(RANK=str(rank), **variables))
-        for rank in range(3)
-    ]
-    try:
-        steps = [rank.communicate(timeout=100)[0].strip() for rank in ranks]
-    finally:
-        for rank in ranks:
-            if rank.poll() is None:
-                rank.kill()
-            rank.wait()
-    assert steps == ["9"] * 3 and all(rank.returncode == 0 for rank in ranks)
+    variables = {"XLA_COORDINATOR_PORT": free_port(), "XLA_GO_COORDINATOR_TOKEN": "token-of-this-test"}
+    assert run_ranks(code, 3, tmp_path, **variables) == ["9"] * 3
+
+
+def test_processes_save_together(tmp_path: Path) -> None:
+    from test_coordinator import free_port
+
+    code = """
+        import torch, xla_go
+        import torch.distributed as dist
+        from xla_go.distributed.checkpoint import CheckpointManager
+        dist.init_process_group("gloo")
+        rank = dist.get_rank()
+        manager = CheckpointManager("runs", save_interval=2, max_to_keep=2, chkpt_on_preemption=False)
+        weights, own = torch.zeros(64, device="xla"), torch.full((3,), float(rank), device="xla")
+        for step in range(1, 9):
+            weights.add_(1)
+            manager.save_async(step, {"weights": weights, f"own {rank}": own, "step": step})
+            total = torch.ones(1)
+            dist.all_reduce(total)  # of the training, beside those of the checkpoint
+            assert total.item() == 2
+        manager.join()
+        assert manager.all_steps() == [6, 8], manager.all_steps()
+        state = {"weights": torch.zeros(64, device="xla"), f"own {rank}": torch.zeros(3, device="xla"), "step": 0}
+        manager.restore(6, state)
+        print(state["weights"].unique().tolist(), state[f"own {rank}"].tolist(), state["step"])
+        manager.close()
+        dist.barrier()
+        """
+    printed = run_ranks(code, 2, tmp_path, MASTER_PORT=free_port())
+    assert printed == [f"[6.0] [{float(rank)}, {float(rank)}, {float(rank)}] 6" for rank in range(2)]

@@ -40,7 +40,8 @@ class CheckpointManager:
     save_interval: `save` and `save_async` save at steps that it divides.
     max_to_keep: after a save only the newest so many are kept; 0 keeps all.
     max_pending_async: `save_async` waits where so many saves are not written yet.
-    process_group: a process group for torch.distributed.checkpoint, by default all processes where there are several.
+    process_group: a process group of its own for checkpoints, whose collectives run beside those of the training; by default
+        one by gloo is made of all processes, where there are several: then all have to make the manager.
     chkpt_on_preemption: after SIGTERM the process is not ended, and the next step is saved whatever its number (see
         `reached_preemption`); a second SIGTERM ends it. Needs the main thread.
 
@@ -64,6 +65,8 @@ class CheckpointManager:
             if value < least:
                 raise ValueError(f"CheckpointManager(): expected {name} of at least {least}, got {value}")
         self._path = Path(path)
+        if process_group is None and dist.is_available() and dist.is_initialized():
+            process_group = dist.new_group(backend="gloo")
         self._interval, self._keep, self._bound, self._group = save_interval, keep, max_pending_async, process_group
         self._path.mkdir(parents=True, exist_ok=True)
         self._writer = ThreadPoolExecutor(1, "xla_go checkpoint")
@@ -110,7 +113,8 @@ class CheckpointManager:
         if step not in self.all_steps():
             raise ValueError(f"CheckpointManager.restore(): expected one of the saved steps {self.all_steps()}, got {step}")
         with _quiet():
-            dcp.load(state_dict, checkpoint_id=self._path / str(step), planner=SPMDLoadPlanner(), process_group=self._group)
+            place = self._path / str(step)
+            dcp.load(state_dict, checkpoint_id=place, planner=SPMDLoadPlanner(), process_group=self._group, no_dist=self._group is None)
 
     def all_steps(self) -> list[int]:
         """The saved steps, ascending; those that are still being written are not among them."""
@@ -143,15 +147,15 @@ class CheckpointManager:
             self._writer.shutdown()
 
     def _write(self, step: int, state_dict: dict[str, Any], planner: SPMDSavePlanner) -> None:
-        several = dist.is_available() and dist.is_initialized()
-        first = not several or dist.get_rank(self._group) == 0
+        several = self._group is not None
+        first = self._group is None or dist.get_rank(self._group) == 0
         unfinished, place = self._path / f".{step}.unfinished", self._path / str(step)
         if first:
             shutil.rmtree(unfinished, ignore_errors=True)
         if several:
             dist.barrier(self._group)
         with _quiet():
-            dcp.save(state_dict, checkpoint_id=unfinished, planner=planner, process_group=self._group)
+            dcp.save(state_dict, checkpoint_id=unfinished, planner=planner, process_group=self._group, no_dist=not several)
         if first:
             with self._lock:
                 self._remove(place)
