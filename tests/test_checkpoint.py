@@ -466,4 +466,5 @@ def test_processes_save_together(tmp_path: Path) -> None:
         dist.barrier()
         """
     printed = run_ranks(code, 2, tmp_path, MASTER_PORT=free_port())
+    printed = [text.splitlines()[-1] for text in printed]  # gloo of older torch prints there, too
     assert printed == [f"[6.0] [{float(rank)}, {float(rank)}, {float(rank)}] 6" for rank in range(2)]
