@@ -238,6 +238,28 @@ def test_close_and_garbage_end_the_threads() -> None:
     assert loader_threads() == [] and debug.live_counts()["buffers"] == before
 
 
+def test_a_data_loader_that_does_not_come_back_is_told_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("xla_go.distributed._pipeline._PATIENCE", 0.3)
+    blocked, released = threading.Event(), threading.Event()
+
+    def stuck() -> Iterator[torch.Tensor]:
+        yield torch.ones(1)
+        blocked.set()
+        released.wait(60)
+        yield torch.ones(1)
+
+    iterator = iter(MpDeviceLoader(stuck(), "xla"))
+    next(iterator)
+    assert blocked.wait(60)
+    with caplog.at_level("WARNING", logger="xla_go"):
+        del iterator  # gives up, where close() would wait
+    assert "has not given its batch" in caplog.text and loader_threads() == ["xla_go batch reader"]
+    released.set()
+    deadline = time.monotonic() + 60
+    while loader_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def test_iterating_again_and_side_by_side() -> None:
     loader = MpDeviceLoader(torch.utils.data.DataLoader(torch.arange(10.0), batch_size=3), "xla")
     for _ in range(3):
