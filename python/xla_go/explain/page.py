@@ -29,8 +29,9 @@ table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; vertical-align: top; padding: 7px 12px; border-bottom: 1px solid var(--line); }
 tr:last-child td { border-bottom: 0; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; background: #fbfcfd; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.code { font: 13px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; overflow-wrap: anywhere; }
+td.number, th.number { width: 1%; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.code { font: 13px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; overflow-wrap: anywhere; min-width: 230px; }
+td.reason { min-width: 260px; }
 td.line { white-space: nowrap; }
 footer { margin-top: 36px; color: var(--soft); font-size: 13px; }
 """

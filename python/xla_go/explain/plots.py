@@ -134,7 +134,7 @@ def _steps(report: Report) -> Plot | None:
     axes.set_ylabel("seconds to the next")
     axes.grid(axis="y", color="#e6e9ee")
     axes.set_axisbelow(True)
-    axes.legend(loc="upper right", frameon=False)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False)
     return _plot("From step to step", "the time between the end of one step and that of the next", figure)
 
 
