@@ -57,6 +57,12 @@ func IsPartitioned() bool {
 // calls below then need not wait for it. Not blocking.
 func ShardingsWaitBegin() (token int64, err error) {
 	defer guard(&err)
+	if space := dispatch.Space(); space != nil && space.Core.TryLockResolved(0) {
+		space.Core.Mu.Unlock()
+		w := newWait() // over before it begins, as it mostly is: nobody else need run for it
+		w.finish(nil)
+		return waits.Add(w), nil
+	}
 	return waitForCore(func(core *executor.Core) {
 		core.LockResolved()
 		core.Mu.Unlock()

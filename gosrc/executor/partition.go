@@ -50,7 +50,8 @@ func (c *Core) LockResolved() {
 	}
 }
 
-// TryLockResolved is LockResolved that gives up after timeout: false then, and the lock is not held. BLOCKING.
+// TryLockResolved is LockResolved that gives up after timeout: false then, and the lock is not held. BLOCKING, but for a
+// timeout of 0.
 func (c *Core) TryLockResolved(timeout time.Duration) bool {
 	var expired <-chan time.Time
 	for {
@@ -60,6 +61,9 @@ func (c *Core) TryLockResolved(timeout time.Duration) bool {
 			return true
 		}
 		c.Mu.Unlock()
+		if timeout <= 0 {
+			return false
+		}
 		if expired == nil {
 			defer shardingWaitTime.Since(time.Now())
 			timer := time.NewTimer(timeout)

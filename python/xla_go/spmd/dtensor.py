@@ -7,6 +7,7 @@ names that they import from torch_xla.distributed.spmd.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,8 +28,13 @@ Annotation = tuple[bytes, tuple[int, ...]]
 def annotation(part: MeshPart, spec: Spec) -> Annotation | None:
     """What to tell the partitioner of a value that lies by spec. Of a part of a mesh the other axes are left to it: dimensions
     that the part does not divide are open. None where there is nothing to tell."""
+    return _annotation(part, tuple(spec))
+
+
+@functools.lru_cache(maxsize=1024)
+def _annotation(part: MeshPart, spec: tuple[tuple[int, ...], ...]) -> Annotation | None:
     open_dimensions = () if part.whole else tuple(i for i, axes in enumerate(spec) if not axes)
-    return (op_sharding(part.mesh, spec), open_dimensions) if len(open_dimensions) < len(spec) else None
+    return (op_sharding(part.mesh, list(spec)), open_dimensions) if len(open_dimensions) < len(spec) else None
 
 
 class Place(torch.autograd.Function):

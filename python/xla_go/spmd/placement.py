@@ -17,7 +17,7 @@ __all__ = ["MeshPart", "merged_spec", "named_spec", "op_sharding", "partition_sp
 # The mesh axes that divide each dimension, by number, the outermost first.
 Spec = list[tuple[int, ...]]
 
-ROOT, AXES, FLATTENED = "_xla_go_root", "_xla_go_axes", "_xla_go_flattened"
+ROOT, AXES, FLATTENED, PART = "_xla_go_root", "_xla_go_axes", "_xla_go_flattened", "_xla_go_part"
 
 
 class MeshPart(NamedTuple):
@@ -44,9 +44,14 @@ class MeshPart(NamedTuple):
             return cls(device_mesh, tuple((axis,) for axis in range(len(device_mesh.mesh_shape))))
         if device_mesh.device_type != "xla":
             raise ValueError(f"expected a device mesh of device xla, got {device_mesh}")
+        known: MeshPart | None = getattr(device_mesh, PART, None)
+        if known is not None:
+            return known
         root = getattr(device_mesh, ROOT, device_mesh)
         mesh = Mesh(root.mesh.flatten().tolist(), tuple(root.mesh.shape), root.mesh_dim_names)
-        return cls(mesh, getattr(device_mesh, AXES, tuple((axis,) for axis in range(len(mesh.mesh_shape)))))
+        part = cls(mesh, getattr(device_mesh, AXES, tuple((axis,) for axis in range(len(mesh.mesh_shape)))))
+        setattr(device_mesh, PART, part)
+        return part
 
 
 def slice_mesh(device_mesh: Any, names: tuple[str, ...], axes: Sequence[tuple[int, ...]] | None = None) -> Any:
