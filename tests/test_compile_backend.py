@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import re
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -474,6 +475,26 @@ def test_a_lost_argument_raises_and_the_function_lives_on() -> None:
         f(bad, table).cpu()
         xla_go.sync(wait=True)
     assert f(good, table).cpu().tolist() == [1, 2]
+
+
+def test_threads_call_one_function() -> None:
+    f = compiled(lambda a: (a * 2).relu() + 1)
+    f(torch.ones(4, device=xla)).cpu()
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        for i in range(40):
+            value = f(torch.full((4,), float(number * 100 + i)).to(xla))
+            if value.cpu().tolist() != [2.0 * (number * 100 + i) + 1] * 4:
+                wrong.append(f"thread {number}, call {i}: {value}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert wrong == []
 
 
 def test_a_program_that_does_not_import_the_package(child: Child) -> None:

@@ -94,7 +94,7 @@ func (r *Recording) Device() *Device { return r.device }
 // mode, comes before anything is changed. seed and offset are the generator's state, which moves on. It waits for nothing.
 func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (ran bool, err error) {
 	d, core := r.device, r.device.core
-	if r.closed || core.eager.Load() || d.partitioning.Load() != nil || core.recorder != nil || len(inputs) != len(r.inputs) || len(outputs) != r.outputs {
+	if r.closed || core.eager.Load() || d.partitioning.Load() != nil || len(inputs) != len(r.inputs) || len(outputs) != r.outputs {
 		return false, nil
 	}
 	if err := d.TakeDeferredError(); err != nil {

@@ -14,8 +14,8 @@ logger = logging.getLogger("xla_go")
 
 # Recordings that one graph keeps: for other numbers among its arguments, or tensors that lie otherwise.
 RECORDINGS = 16
-# A graph that could not be recorded so often is traced at each call.
-ATTEMPTS = 3
+# A graph that could not be recorded so often is traced at each call. Another thread that traces may be why, so once is not enough.
+ATTEMPTS = 8
 
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
