@@ -117,7 +117,7 @@ func TestEqualValuesAreCheckedOnce(t *testing.T) {
 	f.take(one, x, places)
 	f.take(two, x, places)
 	f.core.Mu.Lock()
-	key, _ := f.core.Key([]*ir.Node{one.Value(), two.Value()})
+	key, _ := f.device.Key([]*ir.Node{one.Value(), two.Value()})
 	f.core.Mu.Unlock()
 	program, err := ir.DecodeKey(key)
 	if err != nil {

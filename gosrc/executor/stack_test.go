@@ -84,7 +84,7 @@ func TestErrorOfACompileTellsOperatorAndLines(t *testing.T) {
 	f.from(4, "forward", func() { f.addScalar(z, x, 1) })
 	f.from(5, "loss", func() { f.addScalar(y, z, 1) })
 	f.core.Mu.Lock()
-	key, stacks := f.core.Key(f.device.Pending())
+	key, stacks := f.device.Key(f.device.Pending())
 	f.core.Mu.Unlock()
 	text, err := f.core.Describe(key, stacks, "hlo")
 	if err != nil {

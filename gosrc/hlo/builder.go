@@ -31,6 +31,8 @@ type Builder struct {
 	scalars      map[scalarKey]Value
 	metadata     []byte // an encoded OpMetadata, empty for none
 	sharding     []byte // an encoded OpSharding, nil for none
+	shardGroups  int64  // see NextShardGroup
+	channels     int64  // see NextChannel
 	instructions int
 	slab         []instruction // unused ones, allocated together
 }

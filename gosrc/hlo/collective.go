@@ -170,6 +170,12 @@ func (b *Builder) CollectivePermute(x Value, pairs [][2]int64, channelID int64) 
 	return b.end(n, at, x)
 }
 
+// NextChannel gives a number for Group.ChannelID that the module has not used.
+func (b *Builder) NextChannel() int64 {
+	b.channels++
+	return b.channels
+}
+
 // ReplicaID gives the number of the replica that runs the program, u32[].
 func (b *Builder) ReplicaID() Value { return b.emit(opReplicaID, shape.Make(dtype.U32)) }
 

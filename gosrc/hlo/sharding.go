@@ -1,6 +1,8 @@
 package hlo
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -19,6 +21,7 @@ type Sharding struct {
 	Elements        []Sharding // of ShardingTuple
 	IotaDims        []int64    // of Tiled, in place of Devices: an iota of these dimensions ...
 	IotaPermutation []int64    // ... transposed and read row-major
+	Group           int64      // above 0: lies as the others of that number do, which NextShardGroup gives
 }
 
 // ShardingKind is XLA's OpSharding type.
@@ -130,7 +133,7 @@ func (s *Sharding) Proto() []byte {
 
 // Equal is true where both are written alike; see ParseSharding for the form in which like layouts are.
 func (s *Sharding) Equal(o *Sharding) bool {
-	return s.Kind == o.Kind && s.ReplicateOnLast == o.ReplicateOnLast && slices.Equal(s.Tiles, o.Tiles) && slices.Equal(s.Devices, o.Devices) &&
+	return s.Kind == o.Kind && s.Group == o.Group && s.ReplicateOnLast == o.ReplicateOnLast && slices.Equal(s.Tiles, o.Tiles) && slices.Equal(s.Devices, o.Devices) &&
 		slices.EqualFunc(s.Elements, o.Elements, func(a, b Sharding) bool { return a.Equal(&b) }) &&
 		slices.Equal(s.IotaDims, o.IotaDims) && slices.Equal(s.IotaPermutation, o.IotaPermutation)
 }
@@ -157,4 +160,50 @@ func (s *Sharding) append(e *encoder) {
 	e.flag(6, s.ReplicateOnLast)
 	e.packed(9, s.IotaDims)
 	e.packed(10, s.IotaPermutation)
+	if s.Group > 0 {
+		e.flag(11, true)
+		e.varint(12, s.Group)
+	}
+}
+
+// NextShardGroup gives a number for Sharding.Group that the module has not used.
+func (b *Builder) NextShardGroup() int64 {
+	b.shardGroups++
+	return b.shardGroups
+}
+
+// openDimensions begins the configuration of a "Sharding" call whose dimensions in the JSON list that follows are left to the
+// partitioner.
+const openDimensions = "unspecified_dims="
+
+// Sharded emits one of the custom calls that the partitioner knows ("Sharding", "SPMDFullToShardShape" and its reverse), whose
+// result has those dimensions and that sharding. In dimensions that open names, ascending, it may lie otherwise.
+func (b *Builder) Sharded(target string, x Value, dims []int64, s *Sharding, open ...int64) Value {
+	if !b.ok(opCustomCall, x) {
+		return Value{}
+	}
+	b.SetSharding(s)
+	defer b.SetSharding(nil)
+	var configuration []byte
+	if len(open) > 0 {
+		list, _ := json.Marshal(open) // numbers cannot fail
+		configuration = append([]byte(openDimensions), list...)
+	}
+	return b.CustomCall(target, []Value{x}, shape.Make(x.Dtype(), dims...), configuration, CallOptions{})
+}
+
+// OpenDimensions gives the dimensions that a "Sharding" call with such a configuration leaves to the partitioner.
+func OpenDimensions(configuration []byte) ([]int64, error) {
+	list, found := bytes.CutPrefix(configuration, []byte(openDimensions))
+	if !found {
+		if len(configuration) > 0 {
+			return nil, status.Errorf(status.Unimplemented, "sharding: expected a configuration that begins with %s, got %q", openDimensions, configuration)
+		}
+		return nil, nil
+	}
+	var open []int64
+	if err := json.Unmarshal(list, &open); err != nil {
+		return nil, status.Errorf(status.InvalidArgument, "sharding: expected a list of dimensions, got %q", list)
+	}
+	return open, nil
 }

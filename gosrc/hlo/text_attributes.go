@@ -334,4 +334,7 @@ func (p *printer) sharding(s *pb.OpSharding) {
 	default:
 		p.write(strings.ToLower(s.Type.String()))
 	}
+	if s.IsShardGroup {
+		p.write(" shard_", strings.ToLower(s.ShardGroupType.String()), " ", strconv.FormatInt(s.ShardGroupId, 10))
+	}
 }

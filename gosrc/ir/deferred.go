@@ -16,7 +16,7 @@ type bufferSharding struct {
 func (b *Buffer) SetSharding(s *hlo.Sharding) {
 	known := &bufferSharding{sharding: s}
 	if s.Kind != hlo.Replicated { // which is what a value of one device becomes in a partitioned program
-		known.attributes = appendSharding(nil, s)
+		known.attributes = AppendSharding(nil, s)
 	}
 	b.sharding.Store(known)
 }

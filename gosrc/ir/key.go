@@ -93,7 +93,7 @@ func appendPartitions(key []byte, partitions, outputs int, shardings []*hlo.Shar
 	for i := range outputs {
 		attributes := scratch[:0]
 		if i < len(shardings) {
-			attributes = appendSharding(attributes, shardings[i])
+			attributes = AppendSharding(attributes, shardings[i])
 		}
 		key = binary.AppendUvarint(key, uint64(len(attributes)))
 		for _, a := range attributes {
@@ -249,7 +249,7 @@ func DecodeKey(key []byte) (*Program, error) {
 		p.Shardings = make([]*hlo.Sharding, len(p.Outputs))
 		for k := range p.Shardings {
 			var err error
-			if p.Shardings[k], err = shardingOf(r.varints()); err != nil {
+			if p.Shardings[k], err = ShardingOf(r.varints()); err != nil {
 				return nil, err
 			}
 		}

@@ -61,7 +61,7 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 		case KindParameter:
 			module.Parameters++
 			shapes = append(shapes, shape.Shape{Dtype: n.Dtype, Dims: n.Dims})
-			s, err := shardingOf(n.Attributes)
+			s, err := ShardingOf(n.Attributes)
 			if err != nil {
 				return nil, err
 			}

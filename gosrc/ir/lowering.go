@@ -59,6 +59,9 @@ func (l *Lowering) Number() Number {
 	return n
 }
 
+// Partitioned is true where the program is partitioned over several devices.
+func (l *Lowering) Partitioned() bool { return l.partitioned }
+
 // Left gives the number of attributes not read yet.
 func (l *Lowering) Left() int { return len(l.attrs) - l.next }
 

@@ -1,8 +1,6 @@
 package ir
 
 import (
-	"encoding/json"
-
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/status"
 )
@@ -15,7 +13,7 @@ var KindSharding = Define("xla::mark_sharding", lowerSharding)
 // otherwise: the partitioner decides.
 func (g *Graph) Annotate(value *Node, sharding *hlo.Sharding, open ...int64) *Node {
 	n := g.New(KindSharding, value.Dtype, value.Dims)
-	n.Attributes = append(appendSharding(n.Attributes, sharding), open...)
+	n.Attributes = append(AppendSharding(n.Attributes, sharding), open...)
 	n.AddOperand(value)
 	return n
 }
@@ -35,9 +33,9 @@ func (n *Node) Sharding() *hlo.Sharding {
 	return nil
 }
 
-// appendSharding appends a sharding as a node has it in its attributes: kind, whether the last entry of the tiles
+// AppendSharding appends a sharding as a node has it in its attributes: kind, whether the last entry of the tiles
 // counts copies, the tiles and the devices with their numbers in front. Nothing for none.
-func appendSharding(attributes []int64, s *hlo.Sharding) []int64 {
+func AppendSharding(attributes []int64, s *hlo.Sharding) []int64 {
 	if s == nil {
 		return attributes
 	}
@@ -50,8 +48,8 @@ func appendSharding(attributes []int64, s *hlo.Sharding) []int64 {
 	return append(attributes, s.Devices...)
 }
 
-// shardingOf is appendSharding's reverse.
-func shardingOf(attributes []int64) (*hlo.Sharding, error) {
+// ShardingOf is AppendSharding's reverse.
+func ShardingOf(attributes []int64) (*hlo.Sharding, error) {
 	s, rest, err := cutSharding(attributes)
 	if err == nil && len(rest) != 0 {
 		return nil, errDamaged
@@ -89,12 +87,5 @@ func lowerSharding(l *Lowering) []hlo.Value {
 
 // annotated is the custom call by which the partitioner is told how a value lies, but for the open dimensions.
 func annotated(b *hlo.Builder, value hlo.Value, s *hlo.Sharding, open []int64) hlo.Value {
-	b.SetSharding(s)
-	defer b.SetSharding(nil)
-	var configuration []byte
-	if len(open) > 0 {
-		list, _ := json.Marshal(open) // numbers cannot fail
-		configuration = append([]byte("unspecified_dims="), list...)
-	}
-	return b.CustomCall("Sharding", []hlo.Value{value}, value.Shape(), configuration, hlo.CallOptions{})
+	return b.Sharded("Sharding", value, value.Dims(), s, open...)
 }

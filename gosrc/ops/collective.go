@@ -9,8 +9,9 @@ import (
 	"xla_go/gosrc/status"
 )
 
-// Collectives between the replicas of a program (`xla_go.distributed`). Their schemas are ours (torch_adapter/collective.cpp):
-// groups is the numbers of the replicas of all groups, one group after another, of group_size each. All replicas run one
+// Collectives between the replicas of a program (`xla_go.distributed`), or between the partitions of one, on values that the
+// partitioner leaves alone (`xla_go.spmd.enable_manual_sharding`). Their schemas are ours (torch_adapter/collective.cpp):
+// groups is the numbers of the replicas or partitions of all groups, one group after another, of group_size each. All run one
 // compiled program, so collectives come in the same order everywhere.
 
 func init() {
@@ -65,6 +66,9 @@ func readGroup(l *ir.Lowering) (g hlo.Group, size int64) {
 	size = l.Int()
 	for chunk := range slices.Chunk(l.Ints(), int(size)) {
 		g.Replicas = append(g.Replicas, chunk)
+	}
+	if l.Partitioned() {
+		g.ChannelID, g.GlobalDeviceIDs = l.B.NextChannel(), true
 	}
 	return g, size
 }
@@ -257,7 +261,11 @@ func lowerCollectivePermute(l *ir.Lowering) hlo.Value {
 	for pair := range slices.Chunk(l.Ints(), 2) {
 		pairs = append(pairs, [2]int64{pair[0], pair[1]})
 	}
-	return l.B.CollectivePermute(l.In(0), pairs, 0)
+	channel := int64(0)
+	if l.Partitioned() {
+		channel = l.B.NextChannel()
+	}
+	return l.B.CollectivePermute(l.In(0), pairs, channel)
 }
 
 func metaCollectiveBroadcast(c *Call) error {

@@ -102,7 +102,8 @@ func (s *Space) checkSharding(v *ops.View, sharding *hlo.Sharding) error {
 }
 
 // ShardingOf gives how a view's value lies over the devices: as it was annotated, else as the compiler has divided a computed
-// value. nil for a view of a part, and for a value that nobody divides. Under Core.Mu with all shardings known (LockResolved).
+// value; manual where each device has one of its own. nil for a view of a part, and for a value that nobody divides. Under
+// Core.Mu with all shardings known (LockResolved).
 func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	storage := v.Storage.(*Storage)
 	value := storage.Value()
@@ -112,7 +113,7 @@ func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	if annotation := storage.Annotation(v.Sizes); annotation != nil {
 		return annotation
 	}
-	if known := value.Sharding(); known != nil && known.Kind == hlo.Tiled {
+	if known := value.Sharding(); known != nil && (known.Kind == hlo.Tiled || known.Kind == hlo.Manual) {
 		return known
 	}
 	return nil

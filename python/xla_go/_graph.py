@@ -65,7 +65,7 @@ class Graph:
 def graph(*tensors: torch.Tensor, device: int = 0) -> Graph:
     """The program that would compute the tensors' storages, or without tensors all that is pending on a device.
 
-    It runs nothing, compiles nothing and changes nothing. Views show as the storages that they look at. Raises
+    It runs nothing, compiles nothing and changes nothing; where programs are partitioned, it waits for those that are with the compiler. Views show as the storages that they look at. Raises
     FailedPreconditionError where a tensor has no value yet, ValueError for a tensor that is not on device xla.
     """
     adapter = _adapter.load()
@@ -76,6 +76,7 @@ def graph(*tensors: torch.Tensor, device: int = 0) -> Graph:
         device = tensor.device.index or 0
         ids.append(adapter.storage_id(tensor.untyped_storage()._cdata))
     storages = ",".join(map(str, ids))
+    _runtime.wait("ShardingsWaitBegin")
     ir, hlo, dot = (_runtime.call("GraphText", device, storages, form) for form in ("ir", "hlo", "dot"))
     try:
         stablehlo: str | Exception = _runtime.call("GraphText", device, storages, "stablehlo")

@@ -404,6 +404,53 @@ func (OpSharding_Type) EnumDescriptor() ([]byte, []int) {
 	return file_xla_data_proto_rawDescGZIP(), []int{16, 0}
 }
 
+// Values of one group lie alike.
+type OpSharding_ShardGroupType int32
+
+const (
+	OpSharding_AS   OpSharding_ShardGroupType = 0
+	OpSharding_LIKE OpSharding_ShardGroupType = 1
+)
+
+// Enum value maps for OpSharding_ShardGroupType.
+var (
+	OpSharding_ShardGroupType_name = map[int32]string{
+		0: "AS",
+		1: "LIKE",
+	}
+	OpSharding_ShardGroupType_value = map[string]int32{
+		"AS":   0,
+		"LIKE": 1,
+	}
+)
+
+func (x OpSharding_ShardGroupType) Enum() *OpSharding_ShardGroupType {
+	p := new(OpSharding_ShardGroupType)
+	*p = x
+	return p
+}
+
+func (x OpSharding_ShardGroupType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OpSharding_ShardGroupType) Descriptor() protoreflect.EnumDescriptor {
+	return file_xla_data_proto_enumTypes[6].Descriptor()
+}
+
+func (OpSharding_ShardGroupType) Type() protoreflect.EnumType {
+	return &file_xla_data_proto_enumTypes[6]
+}
+
+func (x OpSharding_ShardGroupType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OpSharding_ShardGroupType.Descriptor instead.
+func (OpSharding_ShardGroupType) EnumDescriptor() ([]byte, []int) {
+	return file_xla_data_proto_rawDescGZIP(), []int{16, 1}
+}
+
 // Order of dimensions in memory, fastest first. Tiles and memory spaces stay unknown fields.
 type LayoutProto struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1595,16 +1642,19 @@ func (x *FrontendAttributes) GetMap() map[string]string {
 
 // How a value is divided over devices.
 type OpSharding struct {
-	state                    protoimpl.MessageState `protogen:"open.v1"`
-	Type                     OpSharding_Type        `protobuf:"varint,1,opt,name=type,proto3,enum=xla.OpSharding_Type" json:"type,omitempty"`
-	TileShape                *ShapeProto            `protobuf:"bytes,2,opt,name=tile_shape,json=tileShape,proto3" json:"tile_shape,omitempty"`
-	TileAssignmentDimensions []int64                `protobuf:"varint,3,rep,packed,name=tile_assignment_dimensions,json=tileAssignmentDimensions,proto3" json:"tile_assignment_dimensions,omitempty"`
-	TileAssignmentDevices    []int64                `protobuf:"varint,4,rep,packed,name=tile_assignment_devices,json=tileAssignmentDevices,proto3" json:"tile_assignment_devices,omitempty"`
-	TupleShardings           []*OpSharding          `protobuf:"bytes,5,rep,name=tuple_shardings,json=tupleShardings,proto3" json:"tuple_shardings,omitempty"`
-	ReplicateOnLastTileDim   bool                   `protobuf:"varint,6,opt,name=replicate_on_last_tile_dim,json=replicateOnLastTileDim,proto3" json:"replicate_on_last_tile_dim,omitempty"`
-	LastTileDims             []OpSharding_Type      `protobuf:"varint,8,rep,packed,name=last_tile_dims,json=lastTileDims,proto3,enum=xla.OpSharding_Type" json:"last_tile_dims,omitempty"`
-	IotaReshapeDims          []int64                `protobuf:"varint,9,rep,packed,name=iota_reshape_dims,json=iotaReshapeDims,proto3" json:"iota_reshape_dims,omitempty"`
-	IotaTransposePerm        []int32                `protobuf:"varint,10,rep,packed,name=iota_transpose_perm,json=iotaTransposePerm,proto3" json:"iota_transpose_perm,omitempty"`
+	state                    protoimpl.MessageState    `protogen:"open.v1"`
+	Type                     OpSharding_Type           `protobuf:"varint,1,opt,name=type,proto3,enum=xla.OpSharding_Type" json:"type,omitempty"`
+	TileShape                *ShapeProto               `protobuf:"bytes,2,opt,name=tile_shape,json=tileShape,proto3" json:"tile_shape,omitempty"`
+	TileAssignmentDimensions []int64                   `protobuf:"varint,3,rep,packed,name=tile_assignment_dimensions,json=tileAssignmentDimensions,proto3" json:"tile_assignment_dimensions,omitempty"`
+	TileAssignmentDevices    []int64                   `protobuf:"varint,4,rep,packed,name=tile_assignment_devices,json=tileAssignmentDevices,proto3" json:"tile_assignment_devices,omitempty"`
+	TupleShardings           []*OpSharding             `protobuf:"bytes,5,rep,name=tuple_shardings,json=tupleShardings,proto3" json:"tuple_shardings,omitempty"`
+	ReplicateOnLastTileDim   bool                      `protobuf:"varint,6,opt,name=replicate_on_last_tile_dim,json=replicateOnLastTileDim,proto3" json:"replicate_on_last_tile_dim,omitempty"`
+	LastTileDims             []OpSharding_Type         `protobuf:"varint,8,rep,packed,name=last_tile_dims,json=lastTileDims,proto3,enum=xla.OpSharding_Type" json:"last_tile_dims,omitempty"`
+	IotaReshapeDims          []int64                   `protobuf:"varint,9,rep,packed,name=iota_reshape_dims,json=iotaReshapeDims,proto3" json:"iota_reshape_dims,omitempty"`
+	IotaTransposePerm        []int32                   `protobuf:"varint,10,rep,packed,name=iota_transpose_perm,json=iotaTransposePerm,proto3" json:"iota_transpose_perm,omitempty"`
+	IsShardGroup             bool                      `protobuf:"varint,11,opt,name=is_shard_group,json=isShardGroup,proto3" json:"is_shard_group,omitempty"`
+	ShardGroupId             int64                     `protobuf:"varint,12,opt,name=shard_group_id,json=shardGroupId,proto3" json:"shard_group_id,omitempty"`
+	ShardGroupType           OpSharding_ShardGroupType `protobuf:"varint,13,opt,name=shard_group_type,json=shardGroupType,proto3,enum=xla.OpSharding_ShardGroupType" json:"shard_group_type,omitempty"`
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
 }
@@ -1700,6 +1750,27 @@ func (x *OpSharding) GetIotaTransposePerm() []int32 {
 		return x.IotaTransposePerm
 	}
 	return nil
+}
+
+func (x *OpSharding) GetIsShardGroup() bool {
+	if x != nil {
+		return x.IsShardGroup
+	}
+	return false
+}
+
+func (x *OpSharding) GetShardGroupId() int64 {
+	if x != nil {
+		return x.ShardGroupId
+	}
+	return 0
+}
+
+func (x *OpSharding) GetShardGroupType() OpSharding_ShardGroupType {
+	if x != nil {
+		return x.ShardGroupType
+	}
+	return OpSharding_AS
 }
 
 type ReplicaGroup struct {
@@ -2047,7 +2118,7 @@ const file_xla_data_proto_rawDesc = "" +
 	"\x03map\x18\x01 \x03(\v2 .xla.FrontendAttributes.MapEntryR\x03map\x1a6\n" +
 	"\bMapEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf8\x05\n" +
 	"\n" +
 	"OpSharding\x12(\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x14.xla.OpSharding.TypeR\x04type\x12.\n" +
@@ -2060,7 +2131,10 @@ const file_xla_data_proto_rawDesc = "" +
 	"\x0elast_tile_dims\x18\b \x03(\x0e2\x14.xla.OpSharding.TypeR\flastTileDims\x12*\n" +
 	"\x11iota_reshape_dims\x18\t \x03(\x03R\x0fiotaReshapeDims\x12.\n" +
 	"\x13iota_transpose_perm\x18\n" +
-	" \x03(\x05R\x11iotaTransposePerm\"R\n" +
+	" \x03(\x05R\x11iotaTransposePerm\x12$\n" +
+	"\x0eis_shard_group\x18\v \x01(\bR\fisShardGroup\x12$\n" +
+	"\x0eshard_group_id\x18\f \x01(\x03R\fshardGroupId\x12H\n" +
+	"\x10shard_group_type\x18\r \x01(\x0e2\x1e.xla.OpSharding.ShardGroupTypeR\x0eshardGroupType\"R\n" +
 	"\x04Type\x12\x0e\n" +
 	"\n" +
 	"REPLICATED\x10\x00\x12\v\n" +
@@ -2069,7 +2143,10 @@ const file_xla_data_proto_rawDesc = "" +
 	"\x05OTHER\x10\x03\x12\n" +
 	"\n" +
 	"\x06MANUAL\x10\x04\x12\v\n" +
-	"\aUNKNOWN\x10\x05\"/\n" +
+	"\aUNKNOWN\x10\x05\"\"\n" +
+	"\x0eShardGroupType\x12\x06\n" +
+	"\x02AS\x10\x00\x12\b\n" +
+	"\x04LIKE\x10\x01\"/\n" +
 	"\fReplicaGroup\x12\x1f\n" +
 	"\vreplica_ids\x18\x01 \x03(\x03R\n" +
 	"replicaIds\">\n" +
@@ -2134,7 +2211,7 @@ func file_xla_data_proto_rawDescGZIP() []byte {
 	return file_xla_data_proto_rawDescData
 }
 
-var file_xla_data_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_xla_data_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_xla_data_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_xla_data_proto_goTypes = []any{
 	(PrimitiveType)(0),                           // 0: xla.PrimitiveType
@@ -2143,51 +2220,53 @@ var file_xla_data_proto_goTypes = []any{
 	(PrecisionConfig_Precision)(0),               // 3: xla.PrecisionConfig.Precision
 	(TriangularSolveOptions_Transpose)(0),        // 4: xla.TriangularSolveOptions.Transpose
 	(OpSharding_Type)(0),                         // 5: xla.OpSharding.Type
-	(*LayoutProto)(nil),                          // 6: xla.LayoutProto
-	(*ShapeProto)(nil),                           // 7: xla.ShapeProto
-	(*ProgramShapeProto)(nil),                    // 8: xla.ProgramShapeProto
-	(*OpMetadata)(nil),                           // 9: xla.OpMetadata
-	(*LiteralProto)(nil),                         // 10: xla.LiteralProto
-	(*PaddingConfig)(nil),                        // 11: xla.PaddingConfig
-	(*WindowDimension)(nil),                      // 12: xla.WindowDimension
-	(*Window)(nil),                               // 13: xla.Window
-	(*GatherDimensionNumbers)(nil),               // 14: xla.GatherDimensionNumbers
-	(*ScatterDimensionNumbers)(nil),              // 15: xla.ScatterDimensionNumbers
-	(*ConvolutionDimensionNumbers)(nil),          // 16: xla.ConvolutionDimensionNumbers
-	(*DotDimensionNumbers)(nil),                  // 17: xla.DotDimensionNumbers
-	(*PrecisionConfig)(nil),                      // 18: xla.PrecisionConfig
-	(*TriangularSolveOptions)(nil),               // 19: xla.TriangularSolveOptions
-	(*CholeskyOptions)(nil),                      // 20: xla.CholeskyOptions
-	(*FrontendAttributes)(nil),                   // 21: xla.FrontendAttributes
-	(*OpSharding)(nil),                           // 22: xla.OpSharding
-	(*ReplicaGroup)(nil),                         // 23: xla.ReplicaGroup
-	(*SourceTarget)(nil),                         // 24: xla.SourceTarget
-	(*OutputOperandAliasing)(nil),                // 25: xla.OutputOperandAliasing
-	(*PaddingConfig_PaddingConfigDimension)(nil), // 26: xla.PaddingConfig.PaddingConfigDimension
-	nil, // 27: xla.FrontendAttributes.MapEntry
+	(OpSharding_ShardGroupType)(0),               // 6: xla.OpSharding.ShardGroupType
+	(*LayoutProto)(nil),                          // 7: xla.LayoutProto
+	(*ShapeProto)(nil),                           // 8: xla.ShapeProto
+	(*ProgramShapeProto)(nil),                    // 9: xla.ProgramShapeProto
+	(*OpMetadata)(nil),                           // 10: xla.OpMetadata
+	(*LiteralProto)(nil),                         // 11: xla.LiteralProto
+	(*PaddingConfig)(nil),                        // 12: xla.PaddingConfig
+	(*WindowDimension)(nil),                      // 13: xla.WindowDimension
+	(*Window)(nil),                               // 14: xla.Window
+	(*GatherDimensionNumbers)(nil),               // 15: xla.GatherDimensionNumbers
+	(*ScatterDimensionNumbers)(nil),              // 16: xla.ScatterDimensionNumbers
+	(*ConvolutionDimensionNumbers)(nil),          // 17: xla.ConvolutionDimensionNumbers
+	(*DotDimensionNumbers)(nil),                  // 18: xla.DotDimensionNumbers
+	(*PrecisionConfig)(nil),                      // 19: xla.PrecisionConfig
+	(*TriangularSolveOptions)(nil),               // 20: xla.TriangularSolveOptions
+	(*CholeskyOptions)(nil),                      // 21: xla.CholeskyOptions
+	(*FrontendAttributes)(nil),                   // 22: xla.FrontendAttributes
+	(*OpSharding)(nil),                           // 23: xla.OpSharding
+	(*ReplicaGroup)(nil),                         // 24: xla.ReplicaGroup
+	(*SourceTarget)(nil),                         // 25: xla.SourceTarget
+	(*OutputOperandAliasing)(nil),                // 26: xla.OutputOperandAliasing
+	(*PaddingConfig_PaddingConfigDimension)(nil), // 27: xla.PaddingConfig.PaddingConfigDimension
+	nil, // 28: xla.FrontendAttributes.MapEntry
 }
 var file_xla_data_proto_depIdxs = []int32{
 	0,  // 0: xla.ShapeProto.element_type:type_name -> xla.PrimitiveType
-	7,  // 1: xla.ShapeProto.tuple_shapes:type_name -> xla.ShapeProto
-	6,  // 2: xla.ShapeProto.layout:type_name -> xla.LayoutProto
-	7,  // 3: xla.ProgramShapeProto.parameters:type_name -> xla.ShapeProto
-	7,  // 4: xla.ProgramShapeProto.result:type_name -> xla.ShapeProto
-	7,  // 5: xla.LiteralProto.shape:type_name -> xla.ShapeProto
-	10, // 6: xla.LiteralProto.tuple_literals:type_name -> xla.LiteralProto
-	26, // 7: xla.PaddingConfig.dimensions:type_name -> xla.PaddingConfig.PaddingConfigDimension
-	12, // 8: xla.Window.dimensions:type_name -> xla.WindowDimension
+	8,  // 1: xla.ShapeProto.tuple_shapes:type_name -> xla.ShapeProto
+	7,  // 2: xla.ShapeProto.layout:type_name -> xla.LayoutProto
+	8,  // 3: xla.ProgramShapeProto.parameters:type_name -> xla.ShapeProto
+	8,  // 4: xla.ProgramShapeProto.result:type_name -> xla.ShapeProto
+	8,  // 5: xla.LiteralProto.shape:type_name -> xla.ShapeProto
+	11, // 6: xla.LiteralProto.tuple_literals:type_name -> xla.LiteralProto
+	27, // 7: xla.PaddingConfig.dimensions:type_name -> xla.PaddingConfig.PaddingConfigDimension
+	13, // 8: xla.Window.dimensions:type_name -> xla.WindowDimension
 	3,  // 9: xla.PrecisionConfig.operand_precision:type_name -> xla.PrecisionConfig.Precision
 	4,  // 10: xla.TriangularSolveOptions.transpose_a:type_name -> xla.TriangularSolveOptions.Transpose
-	27, // 11: xla.FrontendAttributes.map:type_name -> xla.FrontendAttributes.MapEntry
+	28, // 11: xla.FrontendAttributes.map:type_name -> xla.FrontendAttributes.MapEntry
 	5,  // 12: xla.OpSharding.type:type_name -> xla.OpSharding.Type
-	7,  // 13: xla.OpSharding.tile_shape:type_name -> xla.ShapeProto
-	22, // 14: xla.OpSharding.tuple_shardings:type_name -> xla.OpSharding
+	8,  // 13: xla.OpSharding.tile_shape:type_name -> xla.ShapeProto
+	23, // 14: xla.OpSharding.tuple_shardings:type_name -> xla.OpSharding
 	5,  // 15: xla.OpSharding.last_tile_dims:type_name -> xla.OpSharding.Type
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	6,  // 16: xla.OpSharding.shard_group_type:type_name -> xla.OpSharding.ShardGroupType
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_xla_data_proto_init() }
@@ -2200,7 +2279,7 @@ func file_xla_data_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xla_data_proto_rawDesc), len(file_xla_data_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      7,
 			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,

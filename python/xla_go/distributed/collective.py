@@ -4,6 +4,9 @@ They are operators of the namespace `xla_go`, traced like any other. All replica
 is that of the calls, on every replica. `groups` says who exchanges values with whom, as lists of ordinals of one size in
 which each replica is once; by default all are one group. Without `launch` there is one replica. Gradients flow back
 through all but "mul", "min", "max", "and" and "or".
+
+Where programs are partitioned (`xla_go.runtime.use_spmd`), collectives with `groups` of device numbers exchange the shards of
+values between `xla_go.spmd.enable_manual_sharding` and `disable_manual_sharding`; without groups there is one replica.
 """
 
 from __future__ import annotations
@@ -26,13 +29,19 @@ REDUCE_MEAN = "mean"
 Groups = Sequence[Sequence[int]] | None
 
 
+def _count() -> tuple[int, str]:
+    """How many take part in the collectives that have groups, and what they are."""
+    return (runtime.global_runtime_device_count(), "devices") if runtime.is_spmd() else (runtime.world_size(), "replicas")
+
+
 def _flatten(function: str, groups: Groups) -> tuple[list[int], int]:
     """All members of the groups, and the size of one."""
     if not groups:
         return list(range(runtime.world_size())), runtime.world_size()
+    count, what = _count()
     members = [int(member) for group in groups for member in group]
-    if len({len(group) for group in groups}) != 1 or sorted(members) != list(range(runtime.world_size())):
-        raise ValueError(f"{function}(): expected groups of one size in which each of {runtime.world_size()} replicas is once, got {groups}")
+    if len({len(group) for group in groups}) != 1 or sorted(members) != list(range(count)):
+        raise ValueError(f"{function}(): expected groups of one size in which each of {count} {what} is once, got {groups}")
     return members, len(groups[0])
 
 
@@ -113,7 +122,7 @@ def all_to_all(
 
 def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> torch.Tensor:
     """Sends the value from the first to the second of each pair of ordinals. A replica that gets none has zeros."""
-    count = runtime.world_size()
+    count, _ = _count()
     flat = [int(end) for pair in pairs for end in pair]
     if any(len(pair) != 2 for pair in pairs) or any(not 0 <= end < count for end in flat):
         raise ValueError(f"collective_permute(): expected pairs of source and target below {count}, got {pairs}")

@@ -7,7 +7,9 @@
 from xla_go.spmd.dtensor import DistributedTensor, xla_distribute_module, xla_distribute_tensor
 from xla_go.spmd.fsdp import SpmdFullyShardedDataParallel
 from xla_go.spmd.fully_shard import fully_shard
+from xla_go.spmd.manual import disable_manual_sharding, enable_manual_sharding, shard_as
 from xla_go.spmd.mesh import HybridMesh, Mesh, get_1d_mesh, get_global_mesh, set_global_mesh
+from xla_go.spmd.program import ProgramShardings, ValueSharding, program_shardings
 from xla_go.spmd.sharded_tensor import (
     XLAShard,
     XLAShardedTensor,
@@ -23,25 +25,32 @@ from xla_go.spmd.sharding import (
     mark_sharding,
     mark_sharding_with_gradients,
 )
-from xla_go.spmd.visualize import visualize_sharding, visualize_tensor_sharding
+from xla_go.spmd.visualize import draw_sharding, visualize_sharding, visualize_tensor_sharding
 
 __all__ = [
     "DistributedTensor",
     "HybridMesh",
     "Mesh",
+    "ProgramShardings",
     "ShardingSpec",
     "ShardingType",
     "SpmdFullyShardedDataParallel",
+    "ValueSharding",
     "XLAShard",
     "XLAShardedTensor",
     "annotate_custom_sharding",
     "clear_sharding",
+    "disable_manual_sharding",
+    "draw_sharding",
+    "enable_manual_sharding",
     "fully_shard",
     "get_1d_mesh",
     "get_global_mesh",
     "mark_sharding",
     "mark_sharding_with_gradients",
+    "program_shardings",
     "set_global_mesh",
+    "shard_as",
     "unwrap_sharded_tensor",
     "visualize_sharding",
     "visualize_tensor_sharding",

@@ -13,6 +13,9 @@ void define_collectives(torch::Library& library) {
   library.def(
       "all_to_all(Tensor self, int split_dim, int concat_dim, int[] groups, int group_size)"
       " -> Tensor");
+  library.def("full_to_shard_shape(Tensor self, str sharding) -> Tensor");
+  library.def("shard_to_full_shape(Tensor self, str sharding, int[] full_shape) -> Tensor");
+  library.def("shard_as(Tensor self, Tensor other) -> (Tensor, Tensor)");
   library.def("collective_permute(Tensor self, int[] pairs) -> Tensor");
   library.def(
       "collective_broadcast(Tensor self, int root, int[] groups, int group_size) -> Tensor");
