@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -180,3 +181,36 @@ def test_drawings(eight: Eight, tmp_path: Path) -> None:
     refuses(ValueError, "sharding_spec", spmd.draw_sharding, "rows")
     """)
     assert (tmp_path / "tiles.png").stat().st_size > 1000
+
+
+def test_shardy_divides_as_the_older_partitioner(child: Child) -> None:
+    code = START + """
+    twisted = spmd.Mesh([7, 6, 5, 4, 3, 2, 1, 0], (2, 2, 2), ("a", "b", "c"))
+    rows, columns = divided(torch.randn(16, 8), "data", None), divided(torch.randn(8, 32), None, "model")
+    y = torch.relu(rows @ columns)
+    print(spmd.program_shardings(y))
+    first, second = spmd.shard_as(rows * 2, torch.ones(16, 8, device="xla") * 3)
+    xla_go.sync()
+    print(spmd.wrap_as_sharded_tensor(y).sharding_spec, spmd.wrap_as_sharded_tensor(second).sharding_spec)
+    # A mesh with an order of its own, in a program of its own: the tiles have its devices.
+    del rows, columns, y, first, second
+    t = torch.arange(32.0).reshape(8, 4).to("xla")
+    spmd.mark_sharding(t, twisted, (("c", "a"), None))
+    u = spmd.annotate_custom_sharding(t + 1, twisted, (None, "b"))
+    assert torch.equal(u.cpu(), host + 1)
+    print(u.sharding_spec)
+    CHECK
+    """
+    ours = child(code.replace("CHECK", ""), env={"CPU_NUM_DEVICES": "8"})
+    check = 'refuses(errors.UnimplementedError, "manual", lambda: spmd.enable_manual_sharding(t, (("c", "a"), None), mesh=twisted).cpu())'
+    shardy = child(code.replace("CHECK", check), env={"CPU_NUM_DEVICES": "8", "CONVERT_SHLO_TO_SHARDY": "1"})
+    assert shardy.stdout == ours.stdout and "devices=[4,2]" in ours.stdout
+    # The older partitioner tells that it will go; what the text says of it is the plugin's.
+    assert "GSPMD sharding propagation" not in shardy.stderr
+
+
+def test_the_document_runs(child: Child, root: Path) -> None:
+    text, _, _ = (root / "docs" / "spmd.md").read_text(encoding="utf-8").partition("## torch.distributed.tensor")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    code = "".join(blocks) + "xla_go.sync()\nassert torch.equal(whole.cpu()[:16], highest_of := batch.cpu().reshape(4, 16, 512).amax(0)), highest_of\n"
+    assert "aten::" in child(code, env={"CPU_NUM_DEVICES": "8"}).stdout

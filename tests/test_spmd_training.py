@@ -19,9 +19,11 @@ PROGRAM = Path(__file__).with_name("llama_block.py")
 
 
 @functools.cache
-def train(way: str, devices: int, ifrt: str = "0") -> Any:
+def train(way: str, devices: int, variable: str = "") -> Any:
     environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
-    environment.update(CPU_NUM_DEVICES=str(devices), XLA_USE_IFRT=ifrt)
+    environment["CPU_NUM_DEVICES"] = str(devices)
+    if variable:
+        environment[variable] = "1"
     with tempfile.TemporaryDirectory() as directory:
         done = subprocess.run(
             [sys.executable, PROGRAM, way, directory], env=environment, cwd=directory, capture_output=True, text=True, timeout=300, check=False
@@ -31,18 +33,19 @@ def train(way: str, devices: int, ifrt: str = "0") -> Any:
 
 
 @pytest.mark.parametrize(
-    ("way", "ifrt", "kinds", "shardings"),
+    ("way", "variable", "kinds", "shardings"),
     [
         # Weights are gathered before they are used; what is summed into a part of a gradient is a reduce-scatter, which
         # XLA:CPU writes as an all-reduce of which each device takes its slice.
-        ("fsdp", "0", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}"] * 3),
-        ("tensor", "0", {"all-reduce"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}", "{devices=[1,8]0,1,2,3,4,5,6,7}", "{devices=[8,1]0,1,2,3,4,5,6,7}"]),
-        ("both", "0", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
-        ("both", "1", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
+        ("fsdp", "", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}"] * 3),
+        ("tensor", "", {"all-reduce"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}", "{devices=[1,8]0,1,2,3,4,5,6,7}", "{devices=[8,1]0,1,2,3,4,5,6,7}"]),
+        ("both", "", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
+        ("both", "XLA_USE_IFRT", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
+        ("both", "CONVERT_SHLO_TO_SHARDY", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
     ],
 )
-def test_losses_are_those_of_one_device(way: str, ifrt: str, kinds: set[str], shardings: list[str]) -> None:
-    one, many = train("one", 1), train(way, 8, ifrt)
+def test_losses_are_those_of_one_device(way: str, variable: str, kinds: set[str], shardings: list[str]) -> None:
+    one, many = train("one", 1), train(way, 8, variable)
     assert len(one["losses"]) == 20 and one["losses"][-1] < 0.6 * one["losses"][0]
     assert many["losses"] == pytest.approx(one["losses"], rel=1e-4)
     assert many["late_compiles"] == 0 and many["replicated"] >= 20 and one["replicated"] == 0

@@ -188,7 +188,7 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 	instance.Devices = c.client.GetCompilationDevices(instance.CompilationDevice, devices)
 	var key diskcache.Key
 	if kept != nil {
-		key, err = c.persistentKey(kept, program, instance)
+		key, err = c.persistentKey(kept, program, instance, c.form(module))
 		if err != nil {
 			return nil, nil, false, err
 		}
@@ -196,8 +196,13 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 			return found, module.Checks, true, nil
 		}
 	}
-	if c.options.CompileStableHLO {
-		text, err := stablehlo.Text(module.HLO)
+	if form := c.form(module); form != "hlo" {
+		var text string
+		if form == "shardy" {
+			text, err = stablehlo.Shardy(module.HLO, program.Partitions)
+		} else {
+			text, err = stablehlo.Text(module.HLO)
+		}
 		if err != nil {
 			return nil, nil, false, program.BlameAll(status.Annotate(err, "compile"))
 		}
@@ -219,8 +224,19 @@ func (c *Core) build(program *ir.Program, d *Device, kept *persistence, eager bo
 	return compiled[0], module.Checks, false, nil
 }
 
+// form says as what a module is handed to the plugin: hlo, stablehlo, or shardy, which is StableHLO too.
+func (c *Core) form(module *ir.Module) string {
+	switch {
+	case module.Partitioned && c.options.Shardy:
+		return "shardy"
+	case c.options.CompileStableHLO:
+		return "stablehlo"
+	}
+	return "hlo"
+}
+
 // persistentKey is the key of a program that may tell where it was written, which it does not depend on.
-func (c *Core) persistentKey(kept *persistence, program *ir.Program, instance client.CompileInstance) (diskcache.Key, error) {
+func (c *Core) persistentKey(kept *persistence, program *ir.Program, instance client.CompileInstance, form string) (diskcache.Key, error) {
 	if program.HasStacks() {
 		bare, err := program.WithoutStacks().Lower(instance.Name, c.options.TupleThreshold)
 		if err != nil {
@@ -228,7 +244,7 @@ func (c *Core) persistentKey(kept *persistence, program *ir.Program, instance cl
 		}
 		instance.HLO = bare.HLO
 	}
-	return kept.key(&instance, c.options.CompileStableHLO), nil
+	return kept.key(&instance, form), nil
 }
 
 // CachedPrograms gives the number of programs in the cache.

@@ -38,6 +38,8 @@ type Options struct {
 	DumpDirectory string
 	// CompileStableHLO hands programs to the plugin as StableHLO text instead of HLO (XLA_STABLEHLO_COMPILE).
 	CompileStableHLO bool
+	// Shardy has partitioned programs divided by the Shardy partitioner, in StableHLO, instead of GSPMD (CONVERT_SHLO_TO_SHARDY).
+	Shardy bool
 	// SaveGraphs is a file that every step's program is appended to, "" for none; SaveGraphsAs says how: ir, hlo, stablehlo or dot
 	// (XLA_SAVE_TENSORS_FILE; XLA_SAVE_TENSORS_FMT, where "text" is ir).
 	SaveGraphs, SaveGraphsAs string
@@ -74,6 +76,7 @@ func OptionsFromEnvironment() Options {
 	o.Partition = env.Bool("XLA_USE_SPMD", o.Partition)
 	o.DumpDirectory = env.String("XLA_GO_DUMP_DIRECTORY", o.DumpDirectory)
 	o.CompileStableHLO = env.Bool("XLA_STABLEHLO_COMPILE", false)
+	o.Shardy = env.Bool("CONVERT_SHLO_TO_SHARDY", false)
 	o.SaveGraphs = env.String("XLA_SAVE_TENSORS_FILE", "")
 	if o.SaveGraphsAs = env.String("XLA_SAVE_TENSORS_FMT", "text"); o.SaveGraphsAs == "text" {
 		o.SaveGraphsAs = "ir"

@@ -112,7 +112,7 @@ func processor() []byte {
 
 // key identifies a compiled program over processes. It is made from the lowered module and not from the key in
 // memory, so that a program of another version of the lowering is another one.
-func (p *persistence) key(instance *client.CompileInstance, asStableHLO bool) diskcache.Key {
+func (p *persistence) key(instance *client.CompileInstance, form string) diskcache.Key {
 	h := sha256.New()
 	field := func(b []byte) {
 		var length [8]byte
@@ -129,8 +129,8 @@ func (p *persistence) key(instance *client.CompileInstance, asStableHLO bool) di
 	if instance.IsSharded {
 		field(fmt.Appendf(nil, "partitioned %v", instance.AllowSPMDShardingPropagationToOutput))
 	}
-	if asStableHLO {
-		field([]byte("stablehlo"))
+	if form != "hlo" {
+		field([]byte(form))
 	}
 	return diskcache.Key(h.Sum(nil))
 }

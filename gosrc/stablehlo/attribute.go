@@ -233,16 +233,28 @@ func quoted(text string) string {
 	return b.String()
 }
 
-func shardingAttribute(s *pb.OpSharding) string {
+// shardingAttribute gives how an array of that rank is divided, "" where that is not said.
+func (w *writer) shardingAttribute(s *pb.OpSharding, rank int) string {
 	if s == nil {
 		return ""
+	}
+	if w.mesh != nil {
+		parsed, err := sharding(s)
+		attribute := ""
+		if err == nil {
+			attribute, err = w.mesh.attribute(parsed, rank)
+		}
+		if err != nil && w.err == nil {
+			w.err = err
+		}
+		return "sdy.sharding = " + attribute
 	}
 	return "mhlo.sharding = " + quoted(hlo.ShardingText(s))
 }
 
 // argumentAttributes gives what stands behind the entry's arguments: which output takes their memory, that any may, and
 // how they are divided over devices.
-func argumentAttributes(m *pb.HloModuleProto, entry *pb.HloComputationProto) map[int]string {
+func (w *writer) argumentAttributes(m *pb.HloModuleProto, entry *pb.HloComputationProto) map[int]string {
 	parts := map[int][]string{}
 	for _, a := range m.InputOutputAlias.GetEntries() {
 		n := argumentNumber(entry, a.ParameterNumber, a.ParameterShapeIndex)
@@ -259,8 +271,9 @@ func argumentAttributes(m *pb.HloModuleProto, entry *pb.HloComputationProto) map
 	for _, i := range entry.Instructions {
 		if i.Opcode == "parameter" && i.Sharding != nil {
 			first := argumentNumber(entry, i.ParameterNumber, nil)
-			for k, s := range elementShardings(i.Sharding, len(shapes(i.Shape))) {
-				parts[first+k] = append(parts[first+k], shardingAttribute(s))
+			arrays := shapes(i.Shape)
+			for k, s := range elementShardings(i.Sharding, len(arrays)) {
+				parts[first+k] = append(parts[first+k], w.shardingAttribute(s, len(arrays[k].Dimensions)))
 			}
 		}
 	}
@@ -290,19 +303,19 @@ func argumentNumber(entry *pb.HloComputationProto, parameter int64, index []int6
 
 // elementShardings gives the sharding of each of count arrays.
 func elementShardings(s *pb.OpSharding, count int) []*pb.OpSharding {
-	if s.Type == pb.OpSharding_TUPLE && len(s.TupleShardings) == count {
+	if s.GetType() == pb.OpSharding_TUPLE && len(s.TupleShardings) == count {
 		return s.TupleShardings
 	}
 	return slices.Repeat([]*pb.OpSharding{s}, count)
 }
 
 // resultShardings gives what stands behind the results of a function.
-func resultShardings(c *pb.HloComputationProto, count int) []string {
-	attributes := make([]string, count)
+func (w *writer) resultShardings(c *pb.HloComputationProto, results []*pb.ShapeProto) []string {
+	attributes := make([]string, len(results))
 	for _, i := range c.Instructions {
 		if i.Id == c.RootId && i.Sharding != nil {
-			for k, s := range elementShardings(i.Sharding, count) {
-				attributes[k] = " {" + shardingAttribute(s) + "}"
+			for k, s := range elementShardings(i.Sharding, len(results)) {
+				attributes[k] = " {" + w.shardingAttribute(s, len(results[k].Dimensions)) + "}"
 			}
 		}
 	}

@@ -109,11 +109,19 @@ func (w *writer) instruction(i *pb.HloInstructionProto, operands []value) value 
 	name := "stablehlo." + strings.ReplaceAll(i.Opcode, "-", "_")
 	emit := func(name string, operands []value, properties string, regions ...string) value {
 		results := shapes(i.Shape)
-		names := w.operation(name, leavesOf(operands), properties, regions, results, shardingAttribute(i.Sharding))
+		attribute := ""
+		if i.Sharding != nil && !isTuple(i.Shape) {
+			attribute = w.shardingAttribute(i.Sharding, len(i.Shape.Dimensions))
+		}
+		names := w.operation(name, leavesOf(operands), properties, regions, results, attribute)
 		v, _ := valueOf(i.Shape, names)
 		return v
 	}
 	switch i.Opcode {
+	case "custom-call":
+		if w.mesh != nil && i.Sharding != nil {
+			return w.annotation(i, operands[0])
+		}
 	case "tuple":
 		return value{shape: i.Shape, elements: operands}
 	case "get-tuple-element":

@@ -22,7 +22,12 @@ func Text(module []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := &writer{computations: map[int64]*pb.HloComputationProto{}, functions: map[int64]string{}, text: &strings.Builder{}}
+	return text(m, nil)
+}
+
+// text writes the module, with shardings in terms of a mesh where there is one.
+func text(m *pb.HloModuleProto, grid *mesh) (string, error) {
+	w := &writer{mesh: grid, computations: map[int64]*pb.HloComputationProto{}, functions: map[int64]string{}, text: &strings.Builder{}}
 	for _, c := range m.Computations {
 		w.computations[c.Id] = c
 	}
@@ -31,7 +36,10 @@ func Text(module []byte) (string, error) {
 		return "", status.Errorf(status.InvalidArgument, "stablehlo.Text(): expected a module with an entry computation, got none")
 	}
 	w.functions[entry.Id] = "main"
-	w.function(entry, "public", argumentAttributes(m, entry))
+	if grid != nil {
+		w.line(grid.declaration())
+	}
+	w.function(entry, "public", w.argumentAttributes(m, entry))
 	for len(w.called) > 0 && w.err == nil { // calls come to light while functions are written
 		c := w.called[0]
 		w.called = w.called[1:]
@@ -51,6 +59,7 @@ type writer struct {
 	computations map[int64]*pb.HloComputationProto
 	functions    map[int64]string // of computations that are called
 	called       []*pb.HloComputationProto
+	mesh         *mesh // in terms of which shardings are written; nil for XLA's older form
 	err          error
 }
 
@@ -155,7 +164,7 @@ func (w *writer) function(c *pb.HloComputationProto, visibility string, attribut
 	parameters, declared := w.block(c, attributes)
 	results := shapes(c.ProgramShape.GetResult())
 	list := make([]string, len(results))
-	shardings := resultShardings(c, len(results))
+	shardings := w.resultShardings(c, results)
 	for i, s := range results {
 		list[i] = w.typeOf(s)
 		if visibility == "public" {
