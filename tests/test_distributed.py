@@ -249,6 +249,19 @@ def test_torch_xlas_names_run_on_replicas(eight: Eight) -> None:
         parts = xm.reduce_scatter(xm.REDUCE_SUM, torch.arange(8.0, device="xla"), 0.5, 0, xm.xrt_world_size())
         xm.mark_step()
         assert xm.mesh_reduce("sum", ordinal, sum) == sum(range(xm.xrt_world_size()))
+        count, each = xm.xrt_world_size(), [torch.full((count_of,), ordinal + 1.0, device="xla") for count_of in (8, 16)]
+        total = sum(range(1, count + 1))
+        assert [t.tolist() for t in xm.all_gather_bucketized(each)] == [[i + 1.0 for i in range(count) for _ in range(n)] for n in (8, 16)]
+        assert [t.tolist() for t in xm.reduce_scatter_bucketized(xm.REDUCE_SUM, each, 1.0, 0, count)] == [[total] * (n // count) for n in (8, 16)]
+        xm.all_reduce_bucketized_gradients(each, 0.5, None, True, 10)
+        assert [t.tolist() for t in each] == [[total * 0.5] * n for n in (8, 16)]
+        for function in (xm.send, xm.recv):
+            try:
+                function(each[0], 1)
+            except NotImplementedError as error:
+                assert "collective_permute" in str(error)
+            else:
+                raise AssertionError("expected an error")
         lines.append((ordinal, factor, reduced.tolist(), written.tolist(), parts.tolist()))
 
     for count in (2, 4, 8):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import torch
 
 import xla_go
-from xla_go import _replica, _step, distributed, runtime
+from xla_go import _replica, _step, distributed, errors, runtime
 from xla_go.distributed._batch import to_device
 
 REDUCE_SUM, REDUCE_MUL, REDUCE_AND = distributed.REDUCE_SUM, distributed.REDUCE_MUL, distributed.REDUCE_AND
@@ -107,6 +107,48 @@ def reduce_gradients(optimizer: torch.optim.Optimizer, groups: Any = None, pin_l
     """Averages the gradients over all replicas."""
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     all_reduce(REDUCE_SUM, gradients, scale=1.0 / runtime.world_size(), groups=groups, pin_layout=pin_layout)
+
+
+def all_reduce_bucketized_gradients(gradients: list[torch.Tensor], scale: float, groups: Any, pin_layout: bool, bucket_cap_mb: int = 0) -> None:
+    """`all_reduce` of gradients in place. XLA puts neighbours into one exchange: bucket_cap_mb bounds nothing here."""
+    all_reduce(REDUCE_SUM, gradients, scale=scale, groups=groups, pin_layout=pin_layout)
+
+
+def bucketed_reduce_gradients(optimizer: torch.optim.Optimizer, groups: Any = None, pin_layout: bool = True) -> None:
+    """`reduce_gradients`."""
+    reduce_gradients(optimizer, groups, pin_layout)
+
+
+def all_gather_bucketized(
+    input_list: list[torch.Tensor], dim: int = 0, groups: Any = None, output: Any = None, pin_layout: bool = False, bucket_cap_mb: int = 160
+) -> list[torch.Tensor]:
+    """`all_gather` of each tensor. XLA puts neighbours into one exchange: bucket_cap_mb bounds nothing here."""
+    return all_gather(input_list, dim, groups, output, pin_layout)
+
+
+def reduce_scatter_bucketized(
+    reduce_type: str,
+    input_list: list[torch.Tensor],
+    scale: float,
+    scatter_dim: int,
+    shard_count: int,
+    groups: Any = None,
+    output: Any = None,
+    pin_layout: bool = False,
+    bucket_cap_mb: int = 160,
+) -> list[torch.Tensor]:
+    """`reduce_scatter` of each tensor. XLA puts neighbours into one exchange: bucket_cap_mb bounds nothing here."""
+    return reduce_scatter(reduce_type, input_list, scale, scatter_dim, shard_count, groups, output, pin_layout)
+
+
+def send(value: torch.Tensor, channel_id: int) -> NoReturn:
+    """Raises: all replicas run one program, in which nobody sends alone."""
+    raise errors.UnimplementedError("send(): expected a collective that all replicas call: use collective_permute(value, [[source, target]]), or torch.distributed.send between processes")
+
+
+def recv(output: torch.Tensor, channel_id: int) -> NoReturn:
+    """Raises: all replicas run one program, in which nobody receives alone."""
+    raise errors.UnimplementedError("recv(): expected a collective that all replicas call: use collective_permute(value, [[source, target]]), or torch.distributed.recv between processes")
 
 
 def optimizer_step(
