@@ -12,6 +12,8 @@ import pytest
 import xla_go
 from support import Child
 
+pytestmark = pytest.mark.once
+
 DOUBLE = """
 module @double {
   func.func public @main(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<f32>) {

@@ -14,6 +14,8 @@ import pytest
 import xla_go
 from xla_go import client
 
+pytestmark = pytest.mark.once
+
 CUBE = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
 
 

@@ -7,6 +7,8 @@ import pytest
 from support import Child
 from xla_go import client
 
+pytestmark = pytest.mark.once
+
 FOUR = {"CPU_NUM_DEVICES": "4"}
 
 

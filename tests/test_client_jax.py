@@ -13,6 +13,8 @@ import jax_programs
 from support import Child
 from xla_go import client
 
+pytestmark = pytest.mark.once
+
 RECORDED = Path(__file__).parent / "testdata" / "jax"
 NAMES = sorted(path.stem for path in RECORDED.glob("*.mlir"))
 

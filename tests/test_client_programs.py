@@ -16,6 +16,8 @@ from support import Child
 from test_client import LOOP
 from xla_go import client
 
+pytestmark = pytest.mark.once
+
 DONATING = """
 module @donating {
   func.func public @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<4xf32>) -> tensor<4xf32> {

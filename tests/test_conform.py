@@ -15,6 +15,8 @@ import pytest
 from support import DEVICE_VARIABLES
 from xla_go import conform, errors
 
+pytestmark = pytest.mark.once
+
 # What a plugin may lack, by the name of its file; every other case passes or does not apply. The words are the
 # plugin's own.
 UNSUPPORTED = {

@@ -17,6 +17,8 @@ import pytest
 
 from support import DEVICE_VARIABLES, Child
 
+pytestmark = pytest.mark.once
+
 COORDINATOR_VARIABLES = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "RANK", "WORLD_SIZE", "XLA_COORDINATOR_PORT", "XLA_GO_COORDINATOR_TOKEN")
 HEARTBEAT_TIMEOUT = 2  # seconds
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.once
+
 OURS = re.compile(r'"((?:XLA|PJRT|CPU_NUM|TPU|PTXLA|XPU|NEURON|TF_CPP|LIBTPU)_[A-Z_]+)"')
 # Read to learn what hardware is there; setting it is not for users.
 NOT_SETTINGS = {"TPU_ACCELERATOR_TYPE"}

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 ROOMS = {
     "gosrc/bind": 3,
     "gosrc/dispatch": 3,

@@ -11,6 +11,8 @@ import pytest
 
 import xla_go
 
+pytestmark = pytest.mark.once
+
 # Functions that gopy adds to every module.
 OF_GOPY = re.compile(r"(Slice|Map)_\w+|GoPyInit|IncRef|DecRef|NumHandles|bind_\w+_(CTor|New)")
 PACKAGE = Path(xla_go.__file__).parent
