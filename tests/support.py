@@ -8,6 +8,20 @@ from collections.abc import Callable
 # The type of the `child` fixture.
 Child = Callable[..., "subprocess.CompletedProcess[str]"]
 
+# The type of fixtures that run code in a process with eight devices.
+Eight = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# Begins what a child runs: refuses() calls a function that has to raise an error of a kind, with a part of its text.
+REFUSES = """
+    def refuses(kind, part, function, *arguments, **keywords):
+        try:
+            function(*arguments, **keywords)
+        except kind as error:
+            assert part in str(error), error
+        else:
+            raise AssertionError(f"expected {kind.__name__}")
+"""
+
 # Variables that choose a device or a plugin: a test sets those that it is about.
 DEVICE_VARIABLES = (
     "CPU_NUM_DEVICES",

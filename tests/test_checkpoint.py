@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from support import Child
+from support import REFUSES, Child
 
-START = """
+START = REFUSES + """
     import json, os, sys, torch, warnings, xla_go
     import torch.distributed.checkpoint as dcp
     from xla_go import debug, metrics, runtime, spmd
@@ -23,13 +23,6 @@ START = """
     for of_torch in ("torch.distributed is disabled", "TypedStorage is deprecated"):
         warnings.filterwarnings("ignore", of_torch)
 
-    def refuses(kind, part, function, *arguments, **keywords):
-        try:
-            function(*arguments, **keywords)
-        except kind as error:
-            assert part in str(error), error
-        else:
-            raise AssertionError(f"expected {kind.__name__}")
 
     def sharding(tensor):
         return spmd.XLAShardedTensor(tensor.detach()).sharding_spec

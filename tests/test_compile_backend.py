@@ -8,38 +8,16 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from dynamo_support import BACKEND, compiled, compiles, count, fresh, xla  # noqa: F401
 
 import xla_go
 from support import Child
-from xla_go import _adapter, debug, metrics
-
-BACKEND = "xla_go"
-xla = torch.device("xla")
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-def count(name: str) -> int:
-    return metrics.counter_value(name) or 0
-
-
-def compiles() -> int:
-    return count("UncachedCompile")
-
-
-def compiled(function: Callable[..., Any], **keywords: Any) -> Callable[..., Any]:
-    return torch.compile(function, backend=BACKEND, **keywords)
+from xla_go import _adapter, debug
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor) -> None:

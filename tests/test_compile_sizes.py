@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-
-from xla_go import metrics
-
-xla = torch.device("xla")
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-def count(name: str) -> int:
-    return metrics.counter_value(name) or 0
-
-
-def compiles() -> int:
-    return count("UncachedCompile")
-
-
-def compiled(function: Callable[..., Any], **keywords: Any) -> Callable[..., Any]:
-    return torch.compile(function, backend="xla_go", **keywords)
+from dynamo_support import compiled, compiles, count, fresh, xla  # noqa: F401
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor) -> None:

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import Child
+from support import REFUSES, Child, Eight
 
-START = """
+START = REFUSES + """
     import json, threading, time, torch, xla_go, replica_programs
     from xla_go import distributed, errors, metrics, runtime
 
-    def refuses(kind, part, function, *arguments):
-        try:
-            function(*arguments)
-        except kind as error:
-            assert part in str(error), error
-        else:
-            raise AssertionError(f"expected {kind.__name__}")
 """
-
-Eight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 IFRT = pytest.mark.parametrize("eight", ["0", pytest.param("1", marks=pytest.mark.slow)], ids=["pjrt", "ifrt"], indirect=True)

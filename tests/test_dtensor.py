@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from support import DEVICE_VARIABLES, Child
+from support import DEVICE_VARIABLES, REFUSES, Child
 
 PROGRAM = Path(__file__).with_name("dtensor_block.py")
 EIGHT = {"CPU_NUM_DEVICES": "8"}
 
-START = """
+START = REFUSES + """
     import sys, torch, xla_go
     from torch import nn
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -27,13 +27,6 @@ START = """
     from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleOutput, RowwiseParallel, parallelize_module
     from xla_go import errors, metrics, runtime, spmd
 
-    def refuses(kind, part, function, *arguments, **keywords):
-        try:
-            function(*arguments, **keywords)
-        except kind as error:
-            assert part in str(error), error
-        else:
-            raise AssertionError(f"expected {kind.__name__}")
 
     def lies(tensor):
         return spmd.XLAShardedTensor(tensor.detach()).sharding_spec

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 
 import pytest
 
-from support import Child
+from support import REFUSES, Child, Eight
 
-START = """
+START = REFUSES + """
     import json, torch, xla_go
     from xla_go import errors, metrics, runtime, spmd
     runtime.use_spmd()
     mesh = spmd.Mesh(range(8), (4, 2), ("data", "model"))
 
-    def refuses(kind, part, function, *arguments):
-        try:
-            function(*arguments)
-        except kind as error:
-            assert part in str(error), error
-        else:
-            raise AssertionError(f"expected {kind.__name__}")
 """
-
-Eight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(params=["0", "1"], ids=["pjrt", "ifrt"])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support import Child
+from support import REFUSES, Child, Eight
 
-START = """
+START = REFUSES + """
     import torch, xla_go
     from xla_go import debug, distributed, errors, metrics, runtime, spmd
     runtime.use_spmd()
@@ -23,16 +21,7 @@ START = """
         spmd.mark_sharding(tensor, mesh, spec)
         return tensor
 
-    def refuses(kind, part, function, *arguments, **keywords):
-        try:
-            function(*arguments, **keywords)
-        except kind as error:
-            assert part in str(error), error
-        else:
-            raise AssertionError(f"expected {kind.__name__}")
 """
-
-Eight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(params=["0", "1"], ids=["pjrt", "ifrt"])
