@@ -17,6 +17,9 @@ func as(b *hlo.Builder, x hlo.Value, d dtype.Dtype) hlo.Value {
 		return x
 	case d == dtype.Bool:
 		return b.Compare("NE", x, b.Full(from, 0, x.Dims()...))
+	case from == dtype.Bool && (d.IsFloat() || d.IsComplex()):
+		// XLA makes a choice between x and 0 of x times a bool: what is NaN or infinite would be 0 where that is false.
+		return b.Convert(b.Convert(x, dtype.S8), d)
 	case from.IsComplex() && !d.IsComplex():
 		return b.Convert(b.Unary(hlo.Real, x), d)
 	}

@@ -99,8 +99,8 @@ def moved(op: Any, sample: Any, mover: Mover) -> tuple[Any, tuple[Any, ...], dic
     return mover(sample.input), others(sample.args), others(sample.kwargs)
 
 
-# Operators that may order equal elements as they like, with the place of their dimension among the arguments, if it is there.
-UNSTABLE = {"argsort": 0, "kthvalue": 1, "msort": None, "sort": 0, "topk": 1}
+# Operators that may order equal elements, or choose one of them, as they like, with the place of their dimension among the arguments, if it is there.
+UNSTABLE = {"argsort": 0, "kthvalue": 1, "mode": 0, "msort": None, "sort": 0, "topk": 1}
 
 
 def ordered_dimension(op: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int | None:

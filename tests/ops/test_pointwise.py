@@ -310,3 +310,25 @@ def test_gradient_scaling():
 
     check(update, torch.zeros(1))
     check(update, torch.ones(1))
+
+
+def test_false_times_nan_is_nan() -> None:
+    """XLA makes a choice of a product with a bool, if it can see it: what is not finite stays so."""
+
+    def products(x: torch.Tensor) -> list[torch.Tensor]:
+        device = x.device
+        mask = torch.tensor([False, True, False, True], device=device)
+        complexes = torch.tensor([NAN, INF, 2, 3], device=device, dtype=torch.complex64)
+        written = x.clone().mul_(mask)
+        leaf = x.clone().requires_grad_()
+        (leaf * mask).sum().backward()
+        assert leaf.grad is not None
+        ones = torch.tensor([-1.0, 1, -1, 1], device=device)
+        return [
+            x * mask, mask * x, x * (x == 1), x.addcmul(x, mask.float()), written, complexes * mask, x.bfloat16() * mask, x.unsqueeze(1) * mask,
+            torch.outer(x, mask.float()), x @ mask.float(), x * mask.double(), torch.where(mask, 1.0, 0.0) * x, torch.heaviside(ones, x) * x,
+            torch.tril(torch.ones(4, 4, device=device)) * x, torch.eye(4, device=device) * x, x.logical_not() * x, x * x.isfinite(),
+            torch.nn.functional.one_hot(mask.long()).float() * x.unsqueeze(1), torch.stack([x, mask.float()]).prod(0), leaf.grad, (x * mask).sum(),
+        ]  # fmt: skip
+
+    check(products, torch.tensor([NAN, INF, -INF, 1.0]))
