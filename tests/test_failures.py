@@ -77,7 +77,7 @@ TRAINING = """
         width += 1
         code = (1, 2, 8, 9, 10, 13, 14, 15)[width % 8]
         undisturbed, none, calls = train(width, 0, 0) if sort != "compile" else ([], [], 1 << 30)
-        assert none == []
+        assert none == [], none
         losses, errors, made = train(width, fails_at, code)
         if sort == "compile":
             undisturbed, none, _ = train(width, 0, 0)
