@@ -106,7 +106,7 @@ OTHER_MESH = """
 """
 
 
-@pytest.mark.parametrize("ifrt", ["0", "1"], ids=["pjrt", "ifrt"])
+@pytest.mark.parametrize("ifrt", ["0", pytest.param("1", marks=pytest.mark.slow)], ids=["pjrt", "ifrt"])
 def test_values_come_back_on_other_devices(child: Child, ifrt: str) -> None:
     child(SAVE, env={"CPU_NUM_DEVICES": "8", "XLA_USE_IFRT": ifrt})
     for count in (8, 4, 1):
@@ -198,6 +198,7 @@ TRAINING = START + """
 """
 
 
+@pytest.mark.slow
 def test_training_goes_on_elsewhere(child: Child) -> None:
     code = TRAINING + """
     train(range(4))

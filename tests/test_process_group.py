@@ -168,7 +168,7 @@ def alone() -> tuple[list[float], list[list[float]]]:
     return losses, [p.flatten()[:4].tolist() for p in net.parameters()]
 
 
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_data_parallel_training_is_that_of_one_process(tmp_path: Path, processes: int) -> None:
     told = torchrun(tmp_path, processes, DDP)
     losses, weights = alone()

@@ -78,6 +78,7 @@ MODELS = """
 """
 
 
+@pytest.mark.slow
 def test_models_compiled_as_stablehlo(child: Child) -> None:
     plain = child(MODELS, env={"PJRT_DEVICE": "CPU", "XLA_STABLEHLO_COMPILE": "0"}, timeout=600).stdout.splitlines()
     text = child(MODELS, env={"PJRT_DEVICE": "CPU", "XLA_STABLEHLO_COMPILE": "1"}, timeout=600).stdout.splitlines()
