@@ -215,7 +215,7 @@ func permutationMatrix(b *hlo.Builder, permutation hlo.Value, d dtype.Dtype) hlo
 	last := len(dims) - 1
 	square := append(dims[:last:last], dims[last], dims[last])
 	row, _ := rowAndColumn(b, square)
-	return b.Convert(b.Compare("EQ", row, spreadLast(b, permutation, last, square)), d)
+	return as(b, b.Compare("EQ", row, spreadLast(b, permutation, last, square)), d)
 }
 
 // solveLU solves A·y = x, or Aᴴ·y = x.

@@ -100,7 +100,7 @@ func triangleOf(b *hlo.Builder, x hlo.Value, direction string) hlo.Value {
 // identityMatrix gives ones on the diagonal.
 func identityMatrix(b *hlo.Builder, d dtype.Dtype, dims []int64) hlo.Value {
 	row, column := rowAndColumn(b, dims)
-	return b.Convert(b.Compare("EQ", row, column), d)
+	return as(b, b.Compare("EQ", row, column), d)
 }
 
 // diagonalOf gives the diagonals of square matrices, or of their upper left squares.

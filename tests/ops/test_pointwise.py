@@ -329,6 +329,7 @@ def test_false_times_nan_is_nan() -> None:
             torch.outer(x, mask.float()), x @ mask.float(), x * mask.double(), torch.where(mask, 1.0, 0.0) * x, torch.heaviside(ones, x) * x,
             torch.tril(torch.ones(4, 4, device=device)) * x, torch.eye(4, device=device) * x, x.logical_not() * x, x * x.isfinite(),
             torch.nn.functional.one_hot(mask.long()).float() * x.unsqueeze(1), torch.stack([x, mask.float()]).prod(0), leaf.grad, (x * mask).sum(),
+            torch.linalg.lu(torch.eye(4, device=device).flip(0))[0] * x,
         ]  # fmt: skip
 
     check(products, torch.tensor([NAN, INF, -INF, 1.0]))
