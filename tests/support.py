@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import os
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 # The type of the `child` fixture.
 Child = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -33,3 +40,18 @@ DEVICE_VARIABLES = (
     "XLA_GO_PLUGIN_PATH",
     "XLA_USE_IFRT",
 )
+
+
+@functools.cache
+def trained(program: Path, way: str, devices: int, variable: str = "") -> Any:
+    """What a program prints last, as JSON, that trains in some way on so many devices; `variable` is set to 1 for it."""
+    environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
+    environment["CPU_NUM_DEVICES"] = str(devices)
+    if variable:
+        environment[variable] = "1"
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run(
+            [sys.executable, program, way, directory], env=environment, cwd=directory, capture_output=True, text=True, timeout=300, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

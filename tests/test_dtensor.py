@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support import DEVICE_VARIABLES, REFUSES, Child
+from support import REFUSES, Child, trained
 
 PROGRAM = Path(__file__).with_name("dtensor_block.py")
 EIGHT = {"CPU_NUM_DEVICES": "8"}
@@ -39,18 +32,6 @@ START = REFUSES + """
 """
 
 
-@functools.cache
-def train(way: str, devices: int) -> Any:
-    environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
-    environment.update(CPU_NUM_DEVICES=str(devices))
-    with tempfile.TemporaryDirectory() as directory:
-        done = subprocess.run(
-            [sys.executable, PROGRAM, way, directory], env=environment, cwd=directory, capture_output=True, text=True, timeout=300, check=False
-        )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.mark.parametrize(
     ("way", "kinds", "shardings"),
     [
@@ -64,7 +45,7 @@ def train(way: str, devices: int) -> Any:
     ],
 )
 def test_losses_are_those_of_one_device(way: str, kinds: set[str], shardings: list[str]) -> None:
-    one, many = train("one", 1), train(way, 8)
+    one, many = trained(PROGRAM, "one", 1), trained(PROGRAM, way, 8)
     assert len(one["losses"]) == 12 and one["losses"][-1] < 0.9 * one["losses"][0]
     assert many["losses"] == pytest.approx(one["losses"], rel=1e-4)
     assert many["late_compiles"] == 0

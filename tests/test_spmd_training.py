@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support import DEVICE_VARIABLES
+from support import trained
 
 PROGRAM = Path(__file__).with_name("llama_block.py")
-
-
-@functools.cache
-def train(way: str, devices: int, variable: str = "") -> Any:
-    environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
-    environment["CPU_NUM_DEVICES"] = str(devices)
-    if variable:
-        environment[variable] = "1"
-    with tempfile.TemporaryDirectory() as directory:
-        done = subprocess.run(
-            [sys.executable, PROGRAM, way, directory], env=environment, cwd=directory, capture_output=True, text=True, timeout=300, check=False
-        )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -45,7 +24,7 @@ def train(way: str, devices: int, variable: str = "") -> Any:
     ],
 )
 def test_losses_are_those_of_one_device(way: str, variable: str, kinds: set[str], shardings: list[str]) -> None:
-    one, many = train("one", 1), train(way, 8, variable)
+    one, many = trained(PROGRAM, "one", 1), trained(PROGRAM, way, 8, variable)
     assert len(one["losses"]) == 20 and one["losses"][-1] < 0.6 * one["losses"][0]
     assert many["losses"] == pytest.approx(one["losses"], rel=1e-4)
     assert many["late_compiles"] == 0 and many["replicated"] >= 20 and one["replicated"] == 0

@@ -121,12 +121,18 @@ func TestAnalysisTellsOfCompilesAndRuns(t *testing.T) {
 	}
 }
 
-func analyse(t *testing.T, level int, want [2]int) {
+// startAnalysed is startFake with a core that tells of each compile and run in a file.
+func startAnalysed(t *testing.T, level int) (f faked, file string) {
 	options := executor.DefaultOptions()
-	file := filepath.Join(t.TempDir(), "analysis")
+	file = filepath.Join(t.TempDir(), "analysis")
 	options.Analysis = executor.AnalysisOptions{Level: level, File: file, Frames: 1}
-	f := startFake(t)
+	f = startFake(t)
 	*f.fixture = *f.another(options)
+	return f, file
+}
+
+func analyse(t *testing.T, level int, want [2]int) {
+	f, file := startAnalysed(t, level)
 	x := f.root(1, 2, 3, 4)
 	for range 2 {
 		f.addScalar(x, x, 1)
@@ -162,11 +168,7 @@ func analyse(t *testing.T, level int, want [2]int) {
 
 // A run is told with its place also where its caller waits for it longer than others are waited for.
 func TestAnalysisOfARunInALongCall(t *testing.T) {
-	options := executor.DefaultOptions()
-	file := filepath.Join(t.TempDir(), "analysis")
-	options.Analysis = executor.AnalysisOptions{Level: 2, File: file, Frames: 1}
-	f := startFake(t)
-	*f.fixture = *f.another(options)
+	f, file := startAnalysed(t, 2)
 	x := f.root(1)
 	f.addScalar(x, x, 1)
 	end := f.core.BeginCall()
@@ -184,11 +186,7 @@ func TestAnalysisOfARunInALongCall(t *testing.T) {
 
 // A run that no Python code has asked for is told without frames, after a while.
 func TestAnalysisOfARunWithoutPython(t *testing.T) {
-	options := executor.DefaultOptions()
-	file := filepath.Join(t.TempDir(), "analysis")
-	options.Analysis = executor.AnalysisOptions{Level: 2, File: file, Frames: 1}
-	f := startFake(t)
-	*f.fixture = *f.another(options)
+	f, file := startAnalysed(t, 2)
 	x := f.root(1)
 	f.addScalar(x, x, 1)
 	f.mustCut()

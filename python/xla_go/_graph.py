@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,20 +63,25 @@ class Graph:
         return self.ir
 
 
+def storages_of(function: str, tensors: Sequence[torch.Tensor]) -> str:
+    """The ids of the tensors' storages as the runtime's functions take them. ValueError for a tensor that is not on device xla."""
+    _adapter.load()
+    for tensor in tensors:
+        if tensor.device.type != "xla":
+            raise ValueError(f"{function}(): expected tensors on device xla, got one on {tensor.device}")
+    return ",".join(str(_adapter.storage_id(tensor)) for tensor in tensors)
+
+
 def graph(*tensors: torch.Tensor, device: int = 0) -> Graph:
     """The program that would compute the tensors' storages, or without tensors all that is pending on a device.
 
-    It runs nothing, compiles nothing and changes nothing; where programs are partitioned, it waits for those that are with the compiler. Views show as the storages that they look at. Raises
-    FailedPreconditionError where a tensor has no value yet, ValueError for a tensor that is not on device xla.
+    It runs nothing, compiles nothing and changes nothing; where programs are partitioned, it waits for those that are with the
+    compiler. Views show as the storages that they look at. Raises FailedPreconditionError where a tensor has no value yet,
+    ValueError for a tensor that is not on device xla.
     """
-    adapter = _adapter.load()
-    ids = []
-    for tensor in tensors:
-        if tensor.device.type != "xla":
-            raise ValueError(f"graph(): expected tensors on device xla, got one on {tensor.device}")
-        device = tensor.device.index or 0
-        ids.append(adapter.storage_id(tensor.untyped_storage()._cdata))
-    storages = ",".join(map(str, ids))
+    storages = storages_of("graph", tensors)
+    if tensors:
+        device = tensors[-1].device.index or 0
     _runtime.wait("ShardingsWaitBegin")
     ir, hlo, dot = (_runtime.call("GraphText", device, storages, form) for form in ("ir", "hlo", "dot"))
     try:

@@ -10,7 +10,7 @@ import torch
 
 from xla_go import errors, runtime
 from xla_go.spmd.mesh import Mesh, PartitionSpec, get_global_mesh
-from xla_go.spmd.sharded_tensor import XLAShardedTensor, unwrap_sharded_tensor
+from xla_go.spmd.sharded_tensor import XLAShardedTensor, plain_with_history, wrap_with_history
 from xla_go.spmd.sharding import _op_sharding
 
 __all__ = ["disable_manual_sharding", "enable_manual_sharding", "shard_as"]
@@ -31,40 +31,6 @@ def _mesh(function: str, mesh: Mesh | None) -> Mesh:
     return mesh
 
 
-class _Plain(torch.autograd.Function):
-    """The tensor behind an XLAShardedTensor, with the gradient flowing back into that."""
-
-    @staticmethod
-    def forward(context: Any, wrapped: XLAShardedTensor) -> torch.Tensor:
-        return wrapped.global_tensor.detach()
-
-    @staticmethod
-    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        return gradient
-
-
-def _plain(t: torch.Tensor | XLAShardedTensor) -> torch.Tensor:
-    return _Plain.apply(t) if isinstance(t, XLAShardedTensor) else t
-
-
-class _Wrapped(torch.autograd.Function):
-    """A tensor as an XLAShardedTensor through which gradients flow."""
-
-    @staticmethod
-    def forward(context: Any, tensor: torch.Tensor, mesh_shape: Any, partition_spec: Any) -> torch.Tensor:
-        return XLAShardedTensor(tensor, mesh_shape, partition_spec)
-
-    @staticmethod
-    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:  # type: ignore[override]
-        return unwrap_sharded_tensor(gradient), None, None
-
-
-def _wrap(tensor: torch.Tensor, mesh_shape: Any = None, partition_spec: Any = None) -> XLAShardedTensor:
-    wrapped = _Wrapped.apply(tensor, mesh_shape, partition_spec)
-    wrapped.global_tensor = tensor  # with its history: either may be used
-    return wrapped
-
-
 def enable_manual_sharding(t: torch.Tensor | XLAShardedTensor, partition_spec: PartitionSpec, *, mesh: Mesh | None = None) -> XLAShardedTensor:
     """Each device's shard of `t`, as a tensor of a shard's shape: every device computes with its own from here on.
 
@@ -75,10 +41,10 @@ def enable_manual_sharding(t: torch.Tensor | XLAShardedTensor, partition_spec: P
     Raises FailedPreconditionError without `xla_go.runtime.use_spmd()`; ValueError where mesh and spec do not divide the tensor
     into equal shards. mesh is the global one by default.
     """
-    tensor = _plain(t)
+    tensor = plain_with_history(t)
     _check("enable_manual_sharding", tensor)
     sharding = _op_sharding("enable_manual_sharding", tensor, _mesh("enable_manual_sharding", mesh), partition_spec)
-    return _wrap(torch.ops.xla_go.full_to_shard_shape(tensor, base64.b64encode(sharding).decode()))
+    return wrap_with_history(torch.ops.xla_go.full_to_shard_shape(tensor, base64.b64encode(sharding).decode()))
 
 
 def disable_manual_sharding(
@@ -88,12 +54,12 @@ def disable_manual_sharding(
 
     Raises as that does, and ValueError where `t` has not the shape of a shard.
     """
-    tensor = _plain(t)
+    tensor = plain_with_history(t)
     _check("disable_manual_sharding", tensor)
     mesh = _mesh("disable_manual_sharding", mesh)
     sharding = _op_sharding("disable_manual_sharding", tensor, mesh, partition_spec)
     full = torch.ops.xla_go.shard_to_full_shape(tensor, base64.b64encode(sharding).decode(), list(full_shape))
-    return _wrap(full, mesh.mesh_shape, partition_spec)
+    return wrap_with_history(full, mesh.mesh_shape, partition_spec)
 
 
 def shard_as(a: torch.Tensor | XLAShardedTensor, b: torch.Tensor | XLAShardedTensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,7 +67,7 @@ def shard_as(a: torch.Tensor | XLAShardedTensor, b: torch.Tensor | XLAShardedTen
 
     Raises FailedPreconditionError without `xla_go.runtime.use_spmd()`; ValueError for different shapes.
     """
-    first, second = _plain(a), _plain(b)
+    first, second = plain_with_history(a), plain_with_history(b)
     _check("shard_as", first, second)
     return torch.ops.xla_go.shard_as(first, second)
 

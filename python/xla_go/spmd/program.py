@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from xla_go import _adapter, _runtime
+from xla_go import _graph, _runtime
 from xla_go.spmd.sharded_tensor import XLAShardedTensor, unwrap_sharded_tensor
 
 __all__ = ["ProgramShardings", "ValueSharding", "program_shardings"]
@@ -49,12 +49,7 @@ def program_shardings(*tensors: torch.Tensor | XLAShardedTensor, compile: int | 
             raise ValueError("program_shardings(): expected tensors or the number of a compile, got both")
         described = _runtime.call("CompiledShardings", compile)
     else:
-        adapter = _adapter.load()
-        plain = [unwrap_sharded_tensor(tensor) for tensor in tensors]
-        for tensor in plain:
-            if tensor.device.type != "xla":
-                raise ValueError(f"program_shardings(): expected tensors on device xla, got one on {tensor.device}: move it there first")
-        ids = [adapter.storage_id(tensor.untyped_storage()._cdata) for tensor in plain]
+        storages = _graph.storages_of("program_shardings", [unwrap_sharded_tensor(tensor) for tensor in tensors])
         _runtime.wait("ShardingsWaitBegin")
-        described = _runtime.call("GraphShardings", 0, ",".join(map(str, ids)))
+        described = _runtime.call("GraphShardings", 0, storages)
     return ProgramShardings(ValueSharding(**{**value, "shape": tuple(value["shape"])}) for value in json.loads(described) or [])

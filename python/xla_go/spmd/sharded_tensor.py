@@ -140,8 +140,7 @@ class XLAShardedTensor(torch.Tensor):
 
     def to_local(self, *, grad_placements: Any = None) -> torch.Tensor:
         """The tensor as a plain one, all of it: one process has all parts."""
-        local: torch.Tensor = _Unwrap.apply(self)
-        return local
+        return plain_with_history(self)
 
     def full_tensor(self, *, grad_placements: Any = None) -> torch.Tensor:
         """`to_local`."""
@@ -216,6 +215,18 @@ def wrap_as_sharded_tensor(t: torch.Tensor | XLAShardedTensor, mesh_shape: Seque
         t.partition_spec = tuple(partition_spec)
     t.invalidate_spec_cache()
     return t
+
+
+def plain_with_history(t: torch.Tensor | XLAShardedTensor) -> torch.Tensor:
+    """The tensor behind an XLAShardedTensor, through which gradients flow back into that; any other as it is."""
+    return _Unwrap.apply(t) if isinstance(t, XLAShardedTensor) else t
+
+
+def wrap_with_history(t: torch.Tensor, mesh_shape: Sequence[int] | None = None, partition_spec: PartitionSpec | None = None) -> XLAShardedTensor:
+    """The tensor as an XLAShardedTensor through which gradients flow back into it, as they do through its global_tensor."""
+    wrapped = wrap_as_sharded_tensor(_Wrap.apply(t), mesh_shape, partition_spec)
+    wrapped.global_tensor = t
+    return wrapped
 
 
 def wrap_if_sharded(x: Any) -> Any:
