@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers clean
+.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -172,6 +172,12 @@ peers: ## environments with torch_xla 2.9, JAX and pypjrt to compare with (downl
 	$(PYTHON) -m venv $(PYPJRT)
 	$(PYPJRT)/bin/python $(PIP) install "pypjrt==0.1.1" numpy
 
+torch-xla-suite: ## torch_xla's own tests on xla_go, from its checkout: make torch-xla-suite TORCH_XLA=path; SUITE=... adds arguments
+	@test -n "$(TORCH_XLA)" || { echo "make torch-xla-suite: expected TORCH_XLA=path of a checkout of torch_xla v2.9.0"; exit 2; }
+	$(MAKE) $(STAMPS)/oldest-installed
+	$(OLDEST)/bin/python $(PIP) install absl-py parameterized
+	mkdir -p build/torch-xla-suite && cd build/torch-xla-suite && $(OLDEST)/bin/python $(CURDIR)/tests/peers/torch_xla_suite.py "$(abspath $(TORCH_XLA))" --json suite.json $(SUITE)
+
 # --- generated files ------------------------------------------------------------------------
 
 gen: $(STAMPS)/build-venv ## write the generated files anew
@@ -189,4 +195,4 @@ gen-abi: ## write the layout of a PJRT header for the tests: make gen-abi HEADER
 	sh pjrt/testdata/gen_abi.sh "$(HEADER)"
 
 clean: ## remove what was built; environments stay (rm -rf .venv* removes them)
-	rm -rf build/lib* build/bdist* build/_native build/native build/prebuilt build/develop build/pytest build/conform build/testplugin.so dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed
+	rm -rf build/lib* build/bdist* build/_native build/native build/prebuilt build/develop build/pytest build/torch-xla-suite build/conform build/testplugin.so dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed

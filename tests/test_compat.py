@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 from support import Child
 
 INSTALL = """
@@ -118,3 +122,28 @@ def test_what_is_missing_says_so(child: Child) -> None:
         raise AssertionError("expected an error")
     """
     )
+
+
+def test_running_a_script_or_a_module(tmp_path: Path) -> None:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    (folder / "beside.py").write_text("value = 3\n")
+    (folder / "script.py").write_text(
+        "import sys, torch, torch_xla, beside\n"
+        "assert __name__ == '__main__' and sys.modules['__main__'].beside is beside\n"
+        "print(sys.argv[1:], (torch.ones(2, device=torch_xla.device()) * beside.value).tolist())\n"
+        "if '--fail' in sys.argv: raise ValueError('as asked')\n"
+    )
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "xla_go.compat", *arguments], cwd=folder, capture_output=True, text=True)
+
+    plain = run("script.py", "a", "-b")
+    assert (plain.returncode, plain.stdout) == (0, "['a', '-b'] [3.0, 3.0]\n"), plain.stderr
+    module = run("-m", "script", "a", "-b")
+    assert (module.returncode, module.stdout) == (0, "['a', '-b'] [3.0, 3.0]\n"), module.stderr
+    failing = run(str(folder / "script.py"), "--fail")
+    assert failing.returncode == 1 and "ValueError: as asked" in failing.stderr and "xla_go" not in failing.stderr, failing.stderr
+    for wrong in ([], ["-x", "script.py"], ["-m"]):
+        refused = run(*wrong)
+        assert refused.returncode == 1 and "expected SCRIPT [ARGUMENTS]" in refused.stderr

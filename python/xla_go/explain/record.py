@@ -6,17 +6,14 @@ Runs the script as `python SCRIPT` would, and writes at the end of the process w
 from __future__ import annotations
 
 import atexit
-import builtins
-import io
 import json
 import os
 import sys
 import time
-from types import ModuleType
 from typing import Any
 
 import xla_go
-from xla_go import _runtime, debug, errors, metrics, runtime
+from xla_go import _runtime, _script, debug, errors, metrics, runtime
 
 _OWNER = "explain"
 
@@ -79,31 +76,13 @@ def _memory(device: str) -> dict[str, Any]:
     return {"device": device, "peak": info["peak_bytes_used"], "limit": info["bytes_limit"], "source": info["source"]}
 
 
-def _run(script: str) -> None:
-    """Executes the file as module __main__. Of an exception that it raises, our own frame is not shown."""
-    sys.path[0] = os.path.dirname(os.path.realpath(script))
-    path = os.path.abspath(script)
-    module = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None)
-    sys.modules["__main__"] = module
-    try:
-        with io.open_code(path) as file:
-            code = compile(file.read(), path, "exec", dont_inherit=True)
-        exec(code, module.__dict__)
-    except Exception as error:
-        trace = error.__traceback__
-        error.__traceback__ = None if trace is None else trace.tb_next
-        sys.excepthook(type(error), error, error.__traceback__)
-        sys.exit(1)
-
-
 def main() -> None:
     path, names, script = sys.argv[1:4]
     sys.argv[:] = sys.argv[3:]
     if names == "compat":
         xla_go.compat.install()
     _Record(path, list(sys.argv)).begin()
-    _run(script)
+    _script.run(script)
 
 
 if __name__ == "__main__":
