@@ -65,8 +65,8 @@ func (d *Device) verify(s *step) {
 	countFailedCheck.Add(1)
 	d.core.Mu.Lock()
 	defer d.core.Mu.Unlock()
-	if d.deferredError == nil { // the first one tells the cause of others
-		d.deferError(err)
+	if len(d.deferredErrors.untold) == 0 { // the first one tells the cause of others
+		d.deferError(s, err)
 	}
 }
 

@@ -99,13 +99,14 @@ type Device struct {
 	name string
 
 	// Under Core.Mu.
-	head, tail    *Root // roots with a pending value, oldest first
-	pendingRoots  int
-	madeSinceCut  int64
-	cuts          int64   // steps that were made
-	deferredError error   // see TakeDeferredError
-	awaited       *Step   // see TakeAwaited
-	unlabelled    []*step // queued, with outputs whose shardings their compile will tell
+	head, tail     *Root // roots with a pending value, oldest first
+	pendingRoots   int
+	madeSinceCut   int64
+	cuts           int64 // steps that were made of a graph
+	queued         int64 // steps that were queued
+	deferredErrors deferredErrors
+	awaited        *Step   // see TakeAwaited
+	unlabelled     []*step // queued, with outputs whose shardings their compile will tell
 
 	partitioning atomic.Pointer[partitioning] // nil while programs run on one device each
 

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -19,49 +18,6 @@ func (d *Device) Cut(cause string) (*Step, error) {
 		return nil, err
 	}
 	return d.cut(cause)
-}
-
-// TakeDeferredError gives, once, the error of a step whose storages have good values all the same: it could not be
-// launched and they have their last values again, or its outputs came right when they were run apart. A cut and
-// a read raise it, so that it does not pass unseen. Under Core.Mu.
-func (d *Device) TakeDeferredError() error {
-	err := d.deferredError
-	d.deferredError = nil
-	return err
-}
-
-// deferError keeps an error for the next cut or read. Under Core.Mu.
-func (d *Device) deferError(err error) {
-	d.deferredError = err
-	d.core.deferred.Store(true)
-}
-
-// TakeDeferredError is that of any device, for the end of a read. Without Core.Mu, which it takes only where a
-// step has failed.
-func (c *Core) TakeDeferredError() error {
-	if !c.deferred.Load() {
-		return nil
-	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	for _, d := range c.devices {
-		if err := d.TakeDeferredError(); err != nil {
-			return err
-		}
-	}
-	c.deferred.Store(false)
-	return nil
-}
-
-// Reported notes that err has been raised, so that it is not raised again as a deferred error.
-func (c *Core) Reported(err error) {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	for _, d := range c.devices {
-		if d.deferredError != nil && errors.Is(err, d.deferredError) {
-			d.deferredError = nil
-		}
-	}
 }
 
 func (d *Device) cut(cause string) (*Step, error) {

@@ -20,6 +20,7 @@ var (
 // step is one queued run. Owned by the worker once it is queued.
 type step struct {
 	device     *Device
+	number     int64 // of the device's steps, from 1
 	executable *executable
 	roots      []*Root // see finish: after the cut a root may be gone or hold another value
 	lastGood   []*ir.Node
@@ -50,7 +51,10 @@ func (s *Step) Buffers() []*ir.Buffer {
 	return buffers
 }
 
+// enqueue hands a step to the worker. Under Core.Mu.
 func (d *Device) enqueue(s *step) {
+	d.queued++
+	s.number = d.queued
 	d.queueMu.Lock()
 	d.queue = append(d.queue, s)
 	d.unsettled++
@@ -191,11 +195,14 @@ func (d *Device) settle() {
 		}
 		if err != nil && e.launched {
 			if s.replicas == 0 && s.intact() {
+				for _, out := range s.outputs { // who reads one before all is over would not hear of the failure
+					out.AwaitVerification()
+				}
 				d.runApart(s)
 			}
 			if d.blame(s) == 0 { // all came right: the failure is told once all the same
 				d.core.Mu.Lock()
-				d.deferError(s.blameAll(err))
+				d.deferError(s, s.blameAll(err))
 				d.core.Mu.Unlock()
 			}
 		}
@@ -328,7 +335,7 @@ func (d *Device) runApart(s *step) {
 			out.Replace(nil, err)
 			continue
 		}
-		single := &step{device: d, stacks: part.Stacks(), outputs: s.outputs[i : i+1]}
+		single := &step{device: d, number: s.number, stacks: part.Stacks(), outputs: s.outputs[i : i+1]}
 		single.executable = &executable{key: part.AppendKey(nil), computation: computation, checks: checks, partitioned: s.executable.partitioned}
 		for _, p := range parameters {
 			single.arguments = append(single.arguments, s.arguments[p])
@@ -405,7 +412,7 @@ func (d *Device) restore(s *step, err error) {
 		// The root may be gone or overwritten by now; then it holds something else.
 		if r := s.roots[i]; r.value != nil && r.value.Buffer == s.outputs[i] {
 			r.Set(good)
-			d.deferError(err)
+			d.deferError(s, err)
 		}
 	}
 }

@@ -112,7 +112,8 @@ func (b *Buffer) Done() <-chan struct{} {
 func (b *Buffer) Settled() <-chan struct{} { return b.settled }
 
 // AwaitVerification notes that whether the value means anything is not known before it is settled: a check of the step that
-// makes it, or of one before that, may fail. Before the value is set.
+// makes it, or of one before that, may fail, or it is made again after a failure which is to be told first. Before the value
+// is set.
 func (b *Buffer) AwaitVerification() { b.unverified.Store(true) }
 
 // IsUnverified is true where AwaitVerification was called and the value has not settled yet.
