@@ -70,6 +70,26 @@ def test_a_manual_value_outlives_its_step_and_is_refused_to_the_host(eight: Eigh
     """)
 
 
+def test_a_manual_value_is_refused_to_a_checkpoint(eight: Eight) -> None:
+    eight("""
+    import pathlib, torch.distributed.checkpoint as dcp
+    from xla_go.distributed import checkpoint
+    x = divided(host, "data", None)
+    mine = spmd.enable_manual_sharding(x, ("data", None), mesh=mesh).global_tensor * 2
+    def save(state):
+        dcp.save(state, storage_writer=dcp.FileSystemWriter("state"), planner=checkpoint.SPMDSavePlanner(), no_dist=True)
+    for part in (mine, mine[:1]):  # a view of it as well
+        refuses(BaseException, "disable_manual_sharding", save, {"x": x, "part": part})
+    save({"x": x, "part": spmd.disable_manual_sharding(mine, ("data", None), host.shape, mesh=mesh), "mine": torch.ones(2, 4)})
+    def load(state):
+        dcp.load(state, storage_reader=dcp.FileSystemReader("state"), planner=checkpoint.SPMDLoadPlanner(), no_dist=True)
+    refuses(BaseException, "disable_manual_sharding", load, {"mine": mine})
+    read = {"part": torch.zeros(8, 4, device="xla")}
+    load(read)
+    assert torch.equal(read["part"].cpu(), host * 2)
+    """)
+
+
 def test_gradients_flow_through_manual_parts(eight: Eight) -> None:
     eight("""
     w = divided(host, "data", "model").requires_grad_()

@@ -166,6 +166,9 @@ func TensorTiles(view string) (text string, err error) {
 		return "", err
 	}
 	lies := dispatch.LayoutOf(&v)
+	if lies.Manual {
+		return "", status.Errorf(status.InvalidArgument, "TensorTiles(): expected parts of one tensor, got a tensor of which each device has a value of its own: leave the manual part with disable_manual_sharding() first")
+	}
 	described := map[string]any{"whole": lies.Whole, "divided": lies.Divided}
 	sharding := lies.Sharding
 	if sharding == nil {

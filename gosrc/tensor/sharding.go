@@ -123,6 +123,7 @@ func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 type Layout struct {
 	Whole    bool          // the view is all of its storage's value, in its dimensions
 	Divided  bool          // no device has all of the storage's value, as far as that is known
+	Manual   bool          // each device has a value of its own in the storage
 	Sharding *hlo.Sharding // as ShardingOf gives it
 }
 
@@ -132,6 +133,7 @@ func (s *Space) LayoutOf(v *ops.View) Layout {
 	if value := v.Storage.(*Storage).Value(); value != nil {
 		layout.Whole = isWhole(value, v)
 		known := value.Sharding()
+		layout.Manual = known != nil && known.Kind == hlo.Manual
 		layout.Divided = known != nil && known.Kind == hlo.Tiled || layout.Sharding != nil && layout.Sharding.Kind == hlo.Tiled
 	}
 	return layout
