@@ -1,0 +1,3 @@
+"""What `torch_xla._internal` is after `xla_go.compat.install()`: the parent of `pjrt`, `tpu` and `jax_workarounds`."""
+
+from __future__ import annotations
