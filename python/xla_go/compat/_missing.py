@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -22,3 +24,18 @@ def unimplemented(name: str, reason: str) -> Callable[..., Any]:
 def attribute_error(module: str, name: str) -> AttributeError:
     """What a module's `__getattr__` raises for a name that it does not have."""
     return AttributeError(f"xla_go.compat: {module}.{name} is not provided")
+
+
+def child_modules(package: str) -> Callable[[str], Any]:
+    """A package's `__getattr__`: `from package import module` asks it for the modules that are found when they are imported."""
+
+    def find(name: str) -> Any:
+        try:
+            importlib.import_module(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{name}":
+                raise
+            raise attribute_error(package, name) from None
+        return sys.modules[f"{package}.{name}"]
+
+    return find

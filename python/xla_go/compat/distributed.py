@@ -2,3 +2,5 @@
 
 # A package without a place of its own: the modules below it are those that install() put in place.
 __path__: list[str] = []
+
+__getattr__ = child_modules("torch_xla.distributed")

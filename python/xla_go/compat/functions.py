@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from typing import Any
 
 import torch
@@ -32,26 +32,22 @@ def distributed_mm(w: torch.Tensor, x: torch.Tensor, split: int = 1) -> torch.Te
     w is N x K, x is (K * replicas) x M, the result N x M. x's columns are taken in `split` parts, which bounds the memory that
     the exchange needs. ValueError where sizes do not match.
     """
-    replicas, ordinal = runtime.world_size(), runtime.global_ordinal()
-    inner, columns = w.size(1), x.size(1)
+    replicas, inner, columns = runtime.world_size(), w.size(1), x.size(1)
     if x.size(0) != inner * replicas or columns % split != 0:
         raise ValueError(
             f"distributed_mm(): expected x of {inner * replicas} rows and a multiple of {split} columns, got {tuple(x.shape)}"
         )
     parts = []
     for part in x.split(columns // split, dim=1):
-        rows = all_gather(part, dim=1).narrow(0, ordinal * inner, inner)
-        products = all_reduce(distributed.REDUCE_SUM, w @ rows)
-        parts.append(products.narrow(1, ordinal * part.size(1), part.size(1)))
+        rows = distributed.all_to_all(part, 0, 1, replicas)  # of every replica's x those that meet w's columns
+        parts.append(distributed.reduce_scatter(distributed.REDUCE_SUM, w @ rows, 1.0, 1, replicas))
     return torch.cat(parts, dim=1)
 
 
 def nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
     """torchvision's non-maximum suppression, which runs on the CPU: the size of its result depends on values. BLOCKING."""
-    from torchvision.ops import nms as on_cpu  # type: ignore[import-untyped]
-
-    function: Callable[..., torch.Tensor] = on_cpu
-    return function(boxes.cpu(), scores.cpu(), iou_threshold).to(boxes.device)
+    on_cpu = importlib.import_module("torchvision.ops").nms
+    return on_cpu(boxes.cpu(), scores.cpu(), iou_threshold).to(boxes.device)
 
 
 def __getattr__(name: str) -> Any:

@@ -28,6 +28,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _marked_step = False
 _lock = threading.Lock()
 _going_on: tuple[ExitStack, str, str] | None = None
+_requests = threading.Lock()  # held by a `trace` that records
 
 
 def set_tracer_marked_step(value: bool) -> None:
@@ -41,18 +42,24 @@ def get_tracer_marked_step() -> bool:
 
 
 class ProfilerServer:
-    """Holds the port that was asked for, until it is dropped or closed: `trace` in this process is what records."""
+    """Holds the port that was asked for, until it is dropped or closed: `trace` in this process is what records.
+
+    Closing it waits for a `trace` that records.
+    """
 
     def __init__(self, port: int) -> None:
         self._socket = socket.socket()
         try:
             self._socket.bind(("localhost", port))
         except (OSError, OverflowError) as error:
-            self._socket.close()
             raise RuntimeError(f"start_server(): expected a port that is free, got {port}: {error}") from error
 
     def close(self) -> None:
-        self._socket.close()
+        with _requests:
+            self._socket.close()
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def start_server(port: int, only_on_master: bool = True) -> ProfilerServer | None:
@@ -113,11 +120,12 @@ def trace(
 ) -> None:
     """Records this process for `duration_ms`, whatever the address. BLOCKING; see `stop_trace` for the files."""
     time.sleep(delay_ms / 1e3)
-    start_trace(logdir)
-    try:
-        time.sleep(duration_ms / 1e3)
-    finally:
-        stop_trace()
+    with _requests:
+        start_trace(logdir)
+        try:
+            time.sleep(duration_ms / 1e3)
+        finally:
+            stop_trace()
 
 
 def trace_detached(*args: Any, **kwargs: Any) -> None:
