@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -42,6 +43,7 @@ def apply() -> None:
     patch_manual_seed()
     patch_backward()
     patch_foreach()
+    patch_fused()
     patch_module_conversion()
     _torch_mesh.patch_device_mesh()
     refuse_torch_xla()
@@ -338,6 +340,21 @@ def patch_foreach() -> None:
         return [*original(), DEVICE_TYPE]
 
     module._get_foreach_kernels_supported_devices = supported_devices
+
+
+def patch_fused() -> None:
+    """Optimizers take fused=True on xla. It is not their default anywhere."""
+    module = _probe(torch.utils, "_foreach_utils")
+    original = _probe(module, "_get_fused_kernels_supported_devices")
+    optimizer = importlib.import_module("torch.optim.optimizer")  # torch.optim does not keep the name
+    _probe(optimizer, "_get_fused_kernels_supported_devices")
+
+    @functools.wraps(original)
+    def supported_devices() -> list[str]:
+        return [*original(), DEVICE_TYPE]
+
+    module._get_fused_kernels_supported_devices = supported_devices
+    optimizer._get_fused_kernels_supported_devices = supported_devices
 
 
 # ---- modules ----
