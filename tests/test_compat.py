@@ -115,7 +115,7 @@ def test_what_is_missing_says_so(child: Child) -> None:
         else:
             raise AssertionError(f"{module.__name__}.{name} exists")
     try:
-        import torch_xla.distributed.fsdp
+        import torch_xla.no_such_module
     except ImportError:
         pass
     else:

@@ -354,7 +354,7 @@ def patch_fused() -> None:
         return [*original(), DEVICE_TYPE]
 
     module._get_fused_kernels_supported_devices = supported_devices
-    optimizer._get_fused_kernels_supported_devices = supported_devices
+    optimizer.__dict__["_get_fused_kernels_supported_devices"] = supported_devices
 
 
 # ---- modules ----

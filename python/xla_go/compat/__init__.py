@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
+import importlib.machinery
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 
+# In place as soon as install() has run: a program reaches them as attributes of torch_xla.
 _MODULES = {
     "torch_xla": "xla_go.compat.torch_xla",
     "torch_xla._XLAC": "xla_go.compat.xlac",
     "torch_xla.runtime": "xla_go.compat.runtime",
     "torch_xla.core": "xla_go.compat.core",
+    "torch_xla.core.xla_env_vars": "xla_go.compat.xla_env_vars",
     "torch_xla.core.xla_model": "xla_go.compat.xla_model",
     "torch_xla.distributed": "xla_go.compat.distributed",
     "torch_xla.distributed.parallel_loader": "xla_go.compat.parallel_loader",
@@ -19,11 +24,51 @@ _MODULES = {
     "torch_xla.distributed.spmd.xla_sharding": "xla_go.compat.spmd",
     "torch_xla.distributed.xla_multiprocessing": "xla_go.compat.xla_multiprocessing",
     "torch_xla.experimental": "xla_go.compat.experimental",
-    "torch_xla.experimental.distributed_checkpoint": "xla_go.distributed.checkpoint",
-    "torch_xla.experimental.spmd_fully_sharded_data_parallel": "xla_go.spmd.fsdp",
     "torch_xla.debug": "xla_go.compat.debug",
     "torch_xla.debug.metrics": "xla_go.metrics",
+    "torch_xla.utils": "xla_go.compat.utils",
+    "torch_xla.utils.utils": "xla_go.compat.utils.utils",
+    "torch_xla._internal": "xla_go.compat.internal",
+    "torch_xla.amp": "xla_go.compat.amp",
 }
+
+# Found when a program imports them.
+_ON_IMPORT = {
+    "torch_xla._internal.jax_workarounds": "xla_go.compat.internal.jax_workarounds",
+    "torch_xla._internal.pjrt": "xla_go.compat.internal.pjrt",
+    "torch_xla._internal.tpu": "xla_go.compat.internal.tpu",
+    "torch_xla.core.functions": "xla_go.compat.functions",
+    "torch_xla.debug.profiler": "xla_go.compat.profiler",
+    "torch_xla.distributed.xla_backend": "xla_go.compat.xla_backend",
+    "torch_xla.experimental.callback": "xla_go.compat.callback",
+    "torch_xla.experimental.deprecation": "xla_go.compat.deprecation",
+    "torch_xla.experimental.distributed_checkpoint": "xla_go.distributed.checkpoint",
+    "torch_xla.experimental.eager": "xla_go.compat.eager",
+    "torch_xla.experimental.spmd_fully_sharded_data_parallel": "xla_go.spmd.fsdp",
+    "torch_xla.utils.dlpack": "xla_go.compat.utils.dlpack",
+    "torch_xla.utils.serialization": "xla_go.compat.utils.serialization",
+}
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives the module of another name."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system gives what lies here afterwards.
+        sys.modules[module.__name__] = importlib.import_module(_ON_IMPORT[module.__name__])
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules below torch_xla that are imported when a program asks for them."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(fullname, _Loader()) if fullname in _ON_IMPORT else None
+
+
+_finder = _Finder()
 
 
 def install() -> None:
@@ -40,6 +85,8 @@ def install() -> None:
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, sys.modules[name])
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
 
 
 def installed() -> bool:

@@ -2,4 +2,8 @@
 
 from __future__ import annotations
 
+from xla_go.compat._missing import child_modules
+
 __path__: list[str] = []
+
+__getattr__ = child_modules("torch_xla.core")
