@@ -48,6 +48,20 @@ func BufferDonation(storage int64) (requested bool, err error) {
 	return requested, err
 }
 
+// StorageState tells what a storage holds: "value", computed or queued; "placeholder", where there is none yet or no more;
+// "pending", what a graph has still to compute, which is also that of a storage nobody has written to. Not blocking.
+func StorageState(storage int64) (state string, err error) {
+	defer guard(&err)
+	state = "pending"
+	err = withBuffer("StorageState", storage, func(b *ir.Buffer) {
+		state = "value"
+		if data, err, scheduled := b.Scheduled(); scheduled && err == nil && !data.HasValue() {
+			state = "placeholder"
+		}
+	})
+	return state, err
+}
+
 // withBuffer calls f with the device value that a storage holds; not at all where it holds none.
 func withBuffer(name string, storage int64, f func(b *ir.Buffer)) error {
 	space := dispatch.Space()

@@ -168,7 +168,7 @@ def main() -> int:
     parser.add_argument("--long-timeout", type=float, default=3600, help=f"seconds for {', '.join(sorted(LONG_FILES))}")
     parser.add_argument("--output", type=int, default=8000, help="how many characters to keep of the output of a file that fails")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the errors")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     checkout = arguments.checkout.resolve()
     if not (checkout / "test" / "test_operations.py").is_file():
         parser.error(f"expected a checkout of torch_xla with test/test_operations.py, got {arguments.checkout}")

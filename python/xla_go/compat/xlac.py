@@ -1,12 +1,24 @@
-"""What `torch_xla._XLAC` is after `xla_go.compat.install()`: the few of its functions that xla_go has."""
+"""What `torch_xla._XLAC` is after `xla_go.compat.install()`: those of its functions that have a counterpart in xla_go."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import torch
 
-from xla_go import runtime, spmd
+import xla_go
+from xla_go import _adapter, _runtime, debug, errors, metrics, runtime, spmd
+from xla_go.compat import graph_text
+
+_get_xla_tensors_text = graph_text.tensors_text
+_get_xla_tensors_hlo = graph_text.tensors_hlo
+_get_xla_tensors_dot = graph_text.tensors_dot
+_get_xla_tensor_debug_info = graph_text.tensor_information
+_get_graph_hash = graph_text.graph_hash
+
+
+# --- values -----------------------------------------------------------------------------------
 
 
 def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
@@ -17,6 +29,204 @@ def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
 def _get_buffer_donation(tensor: torch.Tensor) -> bool:
     """xla_go.runtime.get_buffer_donation."""
     return runtime.get_buffer_donation(tensor)
+
+
+def _known_storage(tensor: torch.Tensor) -> int:
+    """The id of the tensor's storage, which the runtime has seen afterwards."""
+    _adapter.load()
+    if tensor.device.type != "xla":
+        raise ValueError(f"expected a tensor on device xla, got one on {tensor.device}")
+    if not _adapter.storage_id(tensor):
+        tensor.view_as(tensor).copy_(tensor)  # what it holds already
+    return _adapter.storage_id(tensor)
+
+
+def _xla_get_tensor_id(tensor: torch.Tensor) -> int:
+    """A number of the tensor's storage, of no other one's in this process."""
+    return _known_storage(tensor)
+
+
+def _get_tensors_handle(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """A number of the device data that each tensor holds; tensors that share it have one. RuntimeError for a pending one."""
+    handles = [_known_storage(tensor) for tensor in tensors]
+    for tensor in tensors:
+        if graph_text.state(tensor) == "pending":
+            raise RuntimeError(f"_get_tensors_handle(): expected tensors with data on the device, got a pending one of shape {tuple(tensor.shape)}: call torch_xla.sync() first")
+    return handles
+
+
+def _is_placecholder(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's data has no value. (The spelling is torch_xla's.)"""
+    return graph_text.state(tensor) == "placeholder"
+
+
+def _xla_create_placeholder_tensor(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor to trace with, of which there is no value: reading it raises FailedPreconditionError. Takes no device memory."""
+    from xla_go._torch_dlpack import _ELEMENTS
+    from xla_go.client.device import devices
+
+    tensor = torch.empty(tuple(shape), dtype=dtype, device=xla_go.device())
+    storage = _known_storage(tensor)
+    handle = _runtime.call("Placeholder", _ELEMENTS[dtype], ",".join(map(str, shape)), devices()[tensor.device.index or 0], "")
+    try:
+        _runtime.call("AdoptData", storage, handle)
+    except BaseException:
+        _runtime.native().close_data(handle)
+        raise
+    return tensor
+
+
+def _unsafe_buffer_pointer(tensor: torch.Tensor) -> int:
+    """Address of the tensor's first element in device memory. BLOCKING until its value is there."""
+    runtime.wait_device_ops()
+    address = _adapter.buffer_pointer(tensor)
+    if not address:
+        xla_go.sync(wait=True)
+        address = _adapter.buffer_pointer(tensor)
+    if not address:
+        raise errors.FailedPreconditionError("_unsafe_buffer_pointer(): expected a tensor with a value in device memory, got one without")
+    return address
+
+
+def _xla_tensors_from_aten(tensors: Sequence[torch.Tensor], devices: Sequence[str], shardings: Any = None) -> list[torch.Tensor]:
+    """The tensors on those devices."""
+    return [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
+
+
+def _xla_get_cpu_tensors(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Copies in host memory. BLOCKING."""
+    return [tensor.cpu() for tensor in tensors]
+
+
+def _get_xla_tensor_dimension_size(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    """The size of a dimension, as a tensor on the device. Sizes are fixed there."""
+    return torch.tensor(tensor.shape[dim], dtype=torch.int32, device=tensor.device)
+
+
+def _xla_user_computation(name: str, inputs: Sequence[torch.Tensor], computation: Any) -> list[torch.Tensor]:
+    """The results of a computation of xla_builder, traced with these tensors."""
+    from xla_go.compat.xla_builder import Op
+
+    result = computation(*map(Op, inputs)).op
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+# --- steps ------------------------------------------------------------------------------------
+
+
+def _xla_sync_multi(tensors: Sequence[torch.Tensor], devices: Sequence[str] = (), wait: bool = True, sync_xla_data: bool = True) -> None:
+    """Ends the step, of these tensors and of all others; BLOCKING with `wait`."""
+    xla_go.sync(wait, cause="_xla_sync_multi()")
+
+
+def _xla_step_marker(device: str = "", devices: Sequence[str] = (), wait: bool = False, reset_scope: bool = True) -> None:
+    """xla_go.sync."""
+    xla_go.sync(wait, cause="_xla_step_marker()")
+
+
+def _xla_wait_device_ops(devices: Sequence[str] = ()) -> None:
+    """xla_go.runtime.wait_device_ops. BLOCKING."""
+    runtime.wait_device_ops(list(devices) or None)
+
+
+def _set_use_eager_mode(use_eager_mode: bool) -> None:
+    """xla_go.eager_mode."""
+    xla_go.eager_mode(use_eager_mode)
+
+
+def _get_use_eager_mode() -> bool:
+    """xla_go.is_eager_mode."""
+    return xla_go.is_eager_mode()
+
+
+# --- devices ----------------------------------------------------------------------------------
+
+
+def _init_computation_client() -> None:
+    """Starts the runtime, where it has not been. BLOCKING."""
+    _runtime.initialize()
+
+
+def _xla_real_devices(devices: Sequence[str] | None = None) -> list[str]:
+    """The runtime's names of the xla devices, of all of this process by default."""
+    indices = range(runtime.addressable_runtime_device_count()) if not devices else [torch.device(device).index or 0 for device in devices]
+    return [runtime.runtime_device_attributes(index)["name"] for index in indices]
+
+
+def _xla_get_default_device() -> str:
+    """The name of the first xla device."""
+    return str(xla_go.device(0))
+
+
+def _xla_get_devices() -> list[str]:
+    """The runtime's names of this process's devices."""
+    return _xla_real_devices()
+
+
+def _xla_num_devices() -> int:
+    """Number of this process's devices."""
+    return runtime.addressable_runtime_device_count()
+
+
+def _xla_memory_info(device: str) -> dict[str, Any]:
+    """xla_go.runtime.memory_info."""
+    return runtime.memory_info(device)
+
+
+def _xla_set_rng_seed(seed: int, device: str = "") -> None:
+    """xla_go.manual_seed."""
+    xla_go.manual_seed(seed)
+
+
+# --- metrics and debugging --------------------------------------------------------------------
+
+
+def _xla_metrics_report() -> str:
+    return metrics.metrics_report()
+
+
+def _short_xla_metrics_report(counter_names: Sequence[str], metric_names: Sequence[str]) -> str:
+    return metrics.short_metrics_report(list(counter_names), list(metric_names))
+
+
+_xla_counter_names = metrics.counter_names
+_xla_counter_value = metrics.counter_value
+_xla_metric_names = metrics.metric_names
+_xla_metric_data = metrics.metric_data
+_clear_xla_counters = metrics.clear_counters
+_clear_xla_metrics = metrics.clear_metrics
+_get_executed_fallback_ops = metrics.executed_fallback_ops
+
+
+def _xla_increment_counter(name: str, value: int) -> None:
+    """Adds to a counter, which need not be there before."""
+    _runtime.perform("AddToCounter", name, value)
+
+
+def _set_ir_debug(enable: bool) -> None:
+    """xla_go.debug.record_stacks."""
+    debug.record_stacks(enable)
+
+
+def _get_ir_debug() -> bool:
+    """Whether stacks are recorded."""
+    recording = debug.record_stacks(False)
+    debug.record_stacks(recording)
+    return recording
+
+
+def _xla_tensors_report(nodes_threshold: int, device: str) -> str:
+    """The program of all that is pending on a device; "" where it has fewer nodes than the threshold."""
+    text = debug.graph(device=torch.device(device).index or 0).ir
+    return text if len(text.splitlines()) > nodes_threshold else ""
+
+
+def _get_git_revs() -> dict[str, str]:
+    """The release of xla_go, and torch's revision."""
+    return {"xla": xla_go.__version__, "torch": torch.version.git_version}
+
+
+# --- sharding ---------------------------------------------------------------------------------
 
 
 def _get_xla_sharding_spec(tensor: torch.Tensor) -> str:

@@ -1,0 +1,91 @@
+"""Traced programs in the layout of torch_xla's debugging functions, from what `xla_go.debug.graph` gives."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import torch
+
+from xla_go import _adapter, _runtime, debug
+
+_NODE = re.compile(r"%(\d+) = ([\w:.]+)\((.*?)\) : (\w+)\[([\d,]*)\]( .*)?")
+# torch_xla's names of what is not an operator.
+_NAMES = {"parameter": "xla::device_data", "scalar": "prim::Constant"}
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy of it (traced, and run by nobody) where its storage does not look like it."""
+    if tensor.is_contiguous() and tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes() and not (tensor.is_conj() or tensor.is_neg()):
+        return tensor
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _graph(tensors: Sequence[torch.Tensor]) -> debug.Graph:
+    return debug.graph(*(_whole(tensor) for tensor in tensors))
+
+
+def _operator(name: str) -> str:
+    # Overloads and in-place variants are one node type there.
+    return _NAMES.get(name) or name.split(".")[0]
+
+
+def tensors_text(tensors: Sequence[torch.Tensor]) -> str:
+    """The program of the tensors, a node a line; results end with ROOT=number."""
+    lines = _graph(tensors).ir.splitlines()
+    results = re.findall(r"%(\d+)", lines[-1])
+    written = []
+    for line in lines[:-1]:
+        match = _NODE.match(line)
+        if match is None:  # a node of several values
+            written.append(f"  {line}")
+            continue
+        number, name, operands, element, sizes, rest = match.groups()
+        rank = len(sizes.split(",")) if sizes else 0
+        layout = "{" + ",".join(map(str, reversed(range(rank)))) + "}" if rank else ""
+        place = re.search(r"# (.*)", rest or "")
+        fields = [f"{_operator(name)}({operands})", f"location={place[1]}" if place else "", f"xla_shape={element}[{sizes}]{layout}"]
+        fields += [f"ROOT={index}" for index, result in enumerate(results) if result == number]
+        written.append(f"  %{number} = {element}[{sizes}]{layout} {', '.join(filter(None, fields))}")
+    return "\n".join(["IR {", *written, "}", ""])
+
+
+def tensors_hlo(tensors: Sequence[torch.Tensor]) -> str:
+    """The text of the HLO module that would compute the tensors."""
+    return _graph(tensors).hlo
+
+
+def tensors_dot(tensors: Sequence[torch.Tensor]) -> str:
+    """The program of the tensors in Graphviz's language."""
+    return _graph(tensors).dot
+
+
+def graph_hash(tensors: Sequence[torch.Tensor]) -> bytes:
+    """Equal for tensors that one program computes, whatever the values of its inputs."""
+    found = _graph(tensors)
+    return hashlib.sha256(f"{found.ir}\0{found.hlo}".encode()).digest()
+
+
+def state(tensor: torch.Tensor) -> str:
+    """What the tensor's storage holds: "value", "placeholder" or "pending"; see bind.StorageState."""
+    storage = _adapter.storage_id(tensor)
+    return _runtime.call("StorageState", storage) if storage else "pending"
+
+
+def tensor_information(tensor: torch.Tensor) -> str:
+    """A tensor's shape, and what it has: a value in device memory, or the node that is to compute it."""
+    if tensor.device.type != "xla":
+        return "Not a XLATensor\n"
+    _adapter.load()
+    text = tensors_text([tensor]).splitlines()
+    root = next((line.strip() for line in text if "ROOT=" in line), "")
+    shape = re.search(r"xla_shape=(\S+?)(, |$)", root)
+    lines = [f"Device: {tensor.device}", f"XLA Shape: {shape[1] if shape else 'unknown'}"]
+    held = state(tensor)
+    if held == "pending":
+        lines += [f"IR: {root}", "XLAData: None"]
+    else:
+        lines += ["IR: None", "XLAData:", f"  Data Device: {tensor.device}", f"  Data Shape: {shape[1] if shape else 'unknown'}"]
+        lines.append(f"  Data Handle: {_adapter.storage_id(tensor) if held == 'value' else None}")
+    return "\n".join(["XLA Tensor Info:", *lines, ""])
