@@ -42,6 +42,14 @@ DEVICE_VARIABLES = (
 )
 
 
+def python_with_jax(root: Path) -> str | None:
+    """An interpreter that has JAX: this one, or that of `make peers`."""
+    for python in (sys.executable, str(root / ".peers" / "bin" / "python")):
+        if Path(python).exists() and subprocess.run([python, "-c", "import jax"], capture_output=True, check=False).returncode == 0:
+            return python
+    return None
+
+
 @functools.cache
 def trained(program: Path, way: str, devices: int, variable: str = "") -> Any:
     """What a program prints last, as JSON, that trains in some way on so many devices; `variable` is set to 1 for it."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jax_programs
-from support import Child
+from support import Child, python_with_jax
 from xla_go import client
 
 pytestmark = pytest.mark.once
@@ -47,13 +46,6 @@ def test_a_recorded_module_of_hlo() -> None:
         x = client.upload(np.full(4, 3, np.float32))
         total, product = computation(x, x)
     assert total.numpy().tolist() == [6.0] * 4 and product.numpy().tolist() == [9.0] * 4
-
-
-def python_with_jax(root: Path) -> str | None:
-    for python in (sys.executable, str(root / ".peers" / "bin" / "python")):
-        if Path(python).exists() and subprocess.run([python, "-c", "import jax"], capture_output=True, check=False).returncode == 0:
-            return python
-    return None
 
 
 @pytest.mark.slow

@@ -79,6 +79,31 @@ func xlaGoRecordEnd(outputs **C.xla_go_storage, n C.int32_t, handle *C.int64_t, 
 	return 0
 }
 
+// Export ends the recording that record_begin began, with the program that computes the storages with the given ids from its
+// inputs. Whoever began it cancels it afterwards.
+func Export(storages []int64) (*executor.Export, error) {
+	if space == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "expected a tensor on device xla, there is none yet")
+	}
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	if recorder == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "expected record_begin before it")
+	}
+	r := recorder
+	recorder = nil
+	defer r.Close()
+	roots := make([]*executor.Root, len(storages))
+	for i, id := range storages {
+		if _, err := space.ValueOf(id); err != nil {
+			return nil, status.Annotate(err, "output %d", i)
+		}
+		roots[i] = &space.Get(id).Root
+	}
+	return r.Export(roots)
+}
+
 //export xlaGoRecordCancel
 func xlaGoRecordCancel() {
 	core := space.Core

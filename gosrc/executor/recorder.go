@@ -128,16 +128,17 @@ func (r *Recorder) Finish(outputs []*Root) (*Recording, error) {
 	return recording, nil
 }
 
-// plan looks whether what is pending is a program of the inputs alone, and says which roots it is for.
-func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
+// targets looks whether what is pending is a program of the inputs alone, and numbers the roots that it is for: inputs, then
+// outputs.
+func (r *Recorder) targets(outputs []*Root) (map[*Root]int, error) {
 	d := r.device
 	switch {
 	case r.reason != "":
-		return nil, nil, status.Errorf(status.Unavailable, "%s", r.reason)
+		return nil, status.Errorf(status.Unavailable, "%s", r.reason)
 	case d.core.Graph.Draws.Foreign:
-		return nil, nil, status.Errorf(status.Unavailable, "random numbers come from a generator that is not the device's default one")
+		return nil, status.Errorf(status.Unavailable, "random numbers come from a generator that is not the device's default one")
 	case d.cuts != r.cuts:
-		return nil, nil, status.Errorf(status.Unavailable, "the graph was ended in its middle")
+		return nil, status.Errorf(status.Unavailable, "the graph was ended in its middle")
 	}
 	targets := make(map[*Root]int, len(r.inputs)+len(outputs))
 	for i, root := range r.inputs {
@@ -148,8 +149,18 @@ func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
 	}
 	for root := d.head; root != nil; root = root.next {
 		if _, known := targets[root]; !known {
-			return nil, nil, status.Errorf(status.Unavailable, "something else was traced at the same time, or a tensor that is no input was written to")
+			return nil, status.Errorf(status.Unavailable, "something else was traced at the same time, or a tensor that is no input was written to")
 		}
+	}
+	return targets, nil
+}
+
+// plan makes the recording of what is pending, and says which roots it is for.
+func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
+	d := r.device
+	targets, err := r.targets(outputs)
+	if err != nil {
+		return nil, nil, err
 	}
 	recording := &Recording{device: d, outputs: len(outputs), inputs: make([]recordedInput, len(r.inputs)), drawn: *d.core.Graph.Draws.Offset - r.offset}
 	for i, value := range r.values {

@@ -124,6 +124,8 @@ type Program struct {
 	Unchecked bool
 	// Replicas and Device are those of Signature.
 	Replicas, Device int
+	// Interface is how others call the program, nil where the executor does. Not in the key.
+	Interface *Interface
 }
 
 // Donation lets a program reuse the memory of a parameter: for the given output (a position in

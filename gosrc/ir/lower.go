@@ -51,54 +51,22 @@ func (m *Module) Blame(p *Program, err error) error {
 
 // Lower emits the program as an HloModuleProto. Parameters are the device values in post-order;
 // then, if there are scalars, one u32 array that packs them all, so that a run makes one small
-// transfer whatever the scalars' types are. It needs no lock and runs off the calling thread.
+// transfer whatever the scalars' types are. Those of a program with an Interface are its arguments.
+// It needs no lock and runs off the calling thread.
 func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err error) {
 	module = &Module{Partitioned: p.Partitions > 0}
-	var shapes []shape.Shape
-	var shardings []hlo.Sharding
-	for i := range p.Nodes {
-		switch n := &p.Nodes[i]; n.Kind {
-		case KindParameter:
-			module.Parameters++
-			shapes = append(shapes, shape.Shape{Dtype: n.Dtype, Dims: n.Dims})
-			s, err := ShardingOf(n.Attributes)
-			if err != nil {
-				return nil, err
-			}
-			if s == nil {
-				s = &hlo.Sharding{Kind: hlo.Replicated}
-			}
-			shardings = append(shardings, *s)
-		case KindScalar:
-			module.ScalarWords += ScalarWords(n.Dtype)
-		}
-	}
-	if module.ScalarWords > 0 {
-		shapes = append(shapes, shape.Make(dtype.U32, int64(module.ScalarWords)))
-		shardings = append(shardings, hlo.Sharding{Kind: hlo.Replicated})
-	}
 	b := hlo.NewBuilder(name)
-	parameters := make([]hlo.Value, len(shapes))
-	if module.TupledArguments = tupleThreshold > 0 && len(shapes) >= tupleThreshold; module.TupledArguments {
-		if module.Partitioned {
-			b.SetSharding(&hlo.Sharding{Kind: hlo.ShardingTuple, Elements: shardings})
-		}
-		tuple := b.TupleParameter(shapes)
-		b.SetSharding(nil)
-		for i := range parameters {
-			parameters[i] = b.GetTupleElement(tuple, i)
-		}
+	var given entry
+	if p.Interface != nil {
+		given, err = p.Interface.declare(p, b)
 	} else {
-		for i, s := range shapes {
-			if module.Partitioned {
-				b.SetSharding(&shardings[i])
-			}
-			parameters[i] = b.Parameter(s, fmt.Sprintf("p%d", i))
-		}
-		b.SetSharding(nil)
+		given, err = module.declare(p, b, tupleThreshold)
+	}
+	if err != nil {
+		return nil, err
 	}
 	values := make([][]hlo.Value, len(p.Nodes))
-	parameter, word := 0, 0
+	parameter := 0
 	l := Lowering{B: b, partitioned: module.Partitioned}
 	if !p.Unchecked {
 		l.checks = newChecks(p)
@@ -112,11 +80,10 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 		}
 		switch n.Kind {
 		case KindParameter:
-			values[i] = []hlo.Value{parameters[parameter]}
+			values[i] = []hlo.Value{given.parameters[parameter]}
 			parameter++
 		case KindScalar:
-			values[i] = []hlo.Value{unpackScalar(b, parameters[module.Parameters], word, n.Dtype)}
-			word += ScalarWords(n.Dtype)
+			values[i] = []hlo.Value{given.scalar(n.Dtype)}
 		case KindElement:
 			many := values[n.Operands[0]]
 			k := n.Attributes[0]
@@ -185,6 +152,60 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 		return nil, err
 	}
 	return module, nil
+}
+
+// declare makes the parameters as the executor gives them.
+func (m *Module) declare(p *Program, b *hlo.Builder, tupleThreshold int) (entry, error) {
+	var shapes []shape.Shape
+	var shardings []hlo.Sharding
+	for i := range p.Nodes {
+		switch n := &p.Nodes[i]; n.Kind {
+		case KindParameter:
+			m.Parameters++
+			shapes = append(shapes, shape.Shape{Dtype: n.Dtype, Dims: n.Dims})
+			s, err := ShardingOf(n.Attributes)
+			if err != nil {
+				return entry{}, err
+			}
+			if s == nil {
+				s = &hlo.Sharding{Kind: hlo.Replicated}
+			}
+			shardings = append(shardings, *s)
+		case KindScalar:
+			m.ScalarWords += ScalarWords(n.Dtype)
+		}
+	}
+	if m.ScalarWords > 0 {
+		shapes = append(shapes, shape.Make(dtype.U32, int64(m.ScalarWords)))
+		shardings = append(shardings, hlo.Sharding{Kind: hlo.Replicated})
+	}
+	parameters := make([]hlo.Value, len(shapes))
+	if m.TupledArguments = tupleThreshold > 0 && len(shapes) >= tupleThreshold; m.TupledArguments {
+		if m.Partitioned {
+			b.SetSharding(&hlo.Sharding{Kind: hlo.ShardingTuple, Elements: shardings})
+		}
+		tuple := b.TupleParameter(shapes)
+		b.SetSharding(nil)
+		for i := range parameters {
+			parameters[i] = b.GetTupleElement(tuple, i)
+		}
+	} else {
+		for i, s := range shapes {
+			if m.Partitioned {
+				b.SetSharding(&shardings[i])
+			}
+			parameters[i] = b.Parameter(s, fmt.Sprintf("p%d", i))
+		}
+		b.SetSharding(nil)
+	}
+	e := entry{parameters: parameters[:m.Parameters]}
+	word := 0
+	e.scalar = func(d dtype.Dtype) hlo.Value {
+		v := unpackScalar(b, parameters[m.Parameters], word, d)
+		word += ScalarWords(d)
+		return v
+	}
+	return e, nil
 }
 
 // lowerNode turns a panic of a row's lowering into an error that names the operation: it comes

@@ -1,11 +1,13 @@
 """PyTorch on any PJRT device: after `import torch, xla_go`, `device="xla"` works.
 
-Importing registers the device with torch. The runtime and its plugin are loaded at the first device use.
+Importing registers the device with torch. The runtime and its plugin are loaded at the first device use. Where torch is not
+installed, programs can still be run: `client` and `stablehlo` need none of it.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -37,15 +39,18 @@ def _register() -> None:
     xla_go._accuracy.start()
 
 
-if not _is_command_line():
+# Whether there are tensors at all in this process.
+_HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+if _HAS_TORCH and not _is_command_line():
     _register()
 
-from xla_go import client, compat, coordinator, debug, errors, metrics, profiler, runtime  # noqa: E402
+from xla_go import client, compat, coordinator, debug, errors, metrics, profiler, runtime, stablehlo  # noqa: E402
 from xla_go._bucket import pad_to_bucket  # noqa: E402
 from xla_go._compiles import strict  # noqa: E402
 from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
 
-if not _is_command_line():
+if _HAS_TORCH and not _is_command_line():
     from xla_go import distributed, spmd
     from xla_go._torch_dlpack import from_dlpack
 
@@ -66,6 +71,7 @@ __all__ = [
     "profiler",
     "runtime",
     "spmd",
+    "stablehlo",
     "strict",
     "sync",
 ]
@@ -93,4 +99,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name in __all__ and not _HAS_TORCH:
+        raise AttributeError(f"xla_go.{name} needs torch, which is not installed: pip install torch")
     raise AttributeError(f"module 'xla_go' has no attribute {name!r}; it has {', '.join(__all__)}")
