@@ -85,29 +85,14 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 		case KindScalar:
 			values[i] = []hlo.Value{given.scalar(n.Dtype)}
 		case KindElement:
-			many := values[n.Operands[0]]
-			k := n.Attributes[0]
-			if k >= int64(len(many)) {
-				return nil, status.Errorf(status.Internal, "lowering of %v gave %d results, expected one numbered %d",
-					p.Nodes[n.Operands[0]].Kind, len(many), k)
+			if values[i], err = p.element(n, values); err != nil {
+				return nil, err
 			}
-			values[i] = many[k : k+1]
 		default:
-			l.Dtype, l.Dims, l.attrs, l.next, l.kind = n.Dtype, n.Dims, n.Attributes, 0, n.Kind
 			if l.checks != nil {
 				l.checks.node = i
 			}
-			l.operands, l.given, l.variant = l.operands[:0], nil, n.Case
-			own := len(n.Operands) - len(n.Varied)
-			for _, operand := range n.Operands[:own] {
-				l.operands = append(l.operands, values[operand])
-			}
-			if len(n.Varied) > 0 {
-				l.given = make([]hlo.Value, len(n.Attributes))
-				for k, position := range n.Varied {
-					l.given[position] = values[n.Operands[own+k]][0]
-				}
-			}
+			l.take(n, values)
 			if values[i], err = lowerNode(&l, n); err != nil {
 				return nil, p.Blame(i, err)
 			}
@@ -208,11 +193,25 @@ func (m *Module) declare(p *Program, b *hlo.Builder, tupleThreshold int) (entry,
 	return e, nil
 }
 
+// element gives the value of a KindElement.
+func (p *Program) element(n *ProgramNode, values [][]hlo.Value) ([]hlo.Value, error) {
+	many, k := values[n.Operands[0]], n.Attributes[0]
+	if k >= int64(len(many)) {
+		return nil, status.Errorf(status.Internal, "lowering of %v gave %d results, expected one numbered %d",
+			p.Nodes[n.Operands[0]].Kind, len(many), k)
+	}
+	return many[k : k+1], nil
+}
+
 // lowerNode turns a panic of a row's lowering into an error that names the operation: it comes
 // from a program that the row did not foresee, and must not end the process.
 func lowerNode(l *Lowering, n *ProgramNode) (values []hlo.Value, err error) {
 	defer func() {
-		if r := recover(); r != nil {
+		switch r := recover().(type) {
+		case nil:
+		case *status.Error:
+			err = r
+		default:
 			err = status.Errorf(status.Internal, "lowering of %v to %v failed: %v", n.Kind, shape.Shape{Dtype: n.Dtype, Dims: n.Dims}, r)
 		}
 	}()

@@ -25,6 +25,22 @@ type Lowering struct {
 	partitioned bool
 }
 
+// take makes the lowering that of a node, whose operands are among the program's values.
+func (l *Lowering) take(n *ProgramNode, values [][]hlo.Value) {
+	l.Dtype, l.Dims, l.attrs, l.next, l.kind = n.Dtype, n.Dims, n.Attributes, 0, n.Kind
+	l.operands, l.given, l.variant = l.operands[:0], nil, n.Case
+	own := len(n.Operands) - len(n.Varied)
+	for _, operand := range n.Operands[:own] {
+		l.operands = append(l.operands, values[operand])
+	}
+	if len(n.Varied) > 0 {
+		l.given = make([]hlo.Value, len(n.Attributes))
+		for k, position := range n.Varied {
+			l.given[position] = values[n.Operands[own+k]][0]
+		}
+	}
+}
+
 // Count gives the number of operands, without those that give attributes.
 func (l *Lowering) Count() int { return len(l.operands) }
 

@@ -44,7 +44,8 @@ type Node struct {
 	Scalar      uint64
 	bases, base int32 // see NoteBase
 	Draw        Draw  // of a KindScalar
-	_           [7]byte
+	IsOffset    bool  // a KindScalar that is a random generator's offset
+	_           [6]byte
 
 	dims       [4]int64
 	Attributes []int64
@@ -117,7 +118,7 @@ func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
 	n.Kind, n.Dtype, n.Stack, n.Scalar = kind, d, g.Stack, 0
 	n.Dims, n.Operands, n.Attributes = append(n.Dims[:0], dims...), n.Operands[:0], n.Attributes[:0]
 	n.temporary, n.cost = true, 1
-	n.mark, n.index, n.edges, n.bases, n.base, n.Draw = 0, 0, 0, 0, 0, NoDraw
+	n.mark, n.index, n.edges, n.bases, n.base, n.Draw, n.IsOffset = 0, 0, 0, 0, 0, NoDraw, false
 	g.temporaries = append(g.temporaries, n)
 	g.live++
 	return n

@@ -19,6 +19,15 @@ void define_collectives(torch::Library& library) {
   library.def("collective_permute(Tensor self, int[] pairs) -> Tensor");
   library.def(
       "collective_broadcast(Tensor self, int root, int[] groups, int group_size) -> Tensor");
+  library.def("placeholder_like(Tensor self) -> Tensor");
+  library.def(
+      "scan(Tensor[] init, Tensor[] xs, Tensor[] carry, Tensor[] x, Tensor[] next_carry, Tensor[] y,"
+      " Tensor(a!)[] results, int length, bool reverse, *,"
+      " Generator? generator=None) -> ()");
+  library.def(
+      "while_loop(Tensor[] init, Tensor[] state, Tensor condition, Tensor[] next_state,"
+      " Tensor(a!)[] results) -> ()");
+  library.def("optimization_barrier(Tensor[] values, Tensor(a!)[] results) -> ()");
 }
 
 }  // namespace xla_go
