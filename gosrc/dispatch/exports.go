@@ -247,6 +247,9 @@ func valueOf(source *C.xla_go_tensor) (*ir.Buffer, dtype.Dtype, []int64, error) 
 	root.Set(space.Read(&v))
 	defer root.Drop()
 	if !root.Value().IsLeaf() {
+		if err := root.Refuse(); err != nil {
+			return nil, v.Dtype, dims, err
+		}
 		if err := core.RefuseRead(); err != nil {
 			return nil, v.Dtype, dims, err
 		}

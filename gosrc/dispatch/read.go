@@ -158,6 +158,9 @@ func begin(v *ops.View) (*reading, error) {
 		return r, nil
 	}
 	if !value.IsLeaf() {
+		if err := root.Refuse(); err != nil {
+			return nil, err
+		}
 		if err := core.RefuseRead(); err != nil {
 			return nil, err
 		}

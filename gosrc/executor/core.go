@@ -155,6 +155,14 @@ func (r *Root) Device() *Device { return r.device }
 // Value gives the current value, nil where nothing was written yet.
 func (r *Root) Value() *ir.Node { return r.value }
 
+// Refuse gives the error of a value that no step can compute.
+func (r *Root) Refuse() error {
+	if r.value != nil && r.value.Unknown {
+		return ir.ErrUnknown()
+	}
+	return nil
+}
+
 // Failure gives the error that took the value away, if one did.
 func (r *Root) Failure() error { return r.failure }
 
@@ -182,7 +190,7 @@ func (r *Root) Set(n *ir.Node) {
 			*r.HasBuffer = 1
 		}
 	}
-	r.setPending(!n.IsLeaf())
+	r.setPending(!n.IsLeaf() && !n.Unknown)
 }
 
 func (r *Root) dropBase() {

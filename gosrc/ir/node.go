@@ -45,7 +45,8 @@ type Node struct {
 	bases, base int32 // see NoteBase
 	Draw        Draw  // of a KindScalar
 	IsOffset    bool  // a KindScalar that is a random generator's offset
-	_           [6]byte
+	Unknown     bool  // it is made of a placeholder, and has no value outside of a region
+	_           [5]byte
 
 	dims       [4]int64
 	Attributes []int64
@@ -118,7 +119,7 @@ func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
 	n.Kind, n.Dtype, n.Stack, n.Scalar = kind, d, g.Stack, 0
 	n.Dims, n.Operands, n.Attributes = append(n.Dims[:0], dims...), n.Operands[:0], n.Attributes[:0]
 	n.temporary, n.cost = true, 1
-	n.mark, n.index, n.edges, n.bases, n.base, n.Draw, n.IsOffset = 0, 0, 0, 0, 0, NoDraw, false
+	n.mark, n.index, n.edges, n.bases, n.base, n.Draw, n.IsOffset, n.Unknown = 0, 0, 0, 0, 0, NoDraw, false, kind == KindPlaceholder
 	g.temporaries = append(g.temporaries, n)
 	g.live++
 	return n
@@ -129,6 +130,7 @@ func (n *Node) AddOperand(operand *Node) {
 	operand.references++
 	n.Operands = append(n.Operands, operand)
 	n.cost = saturatingAdd(n.cost, operand.cost)
+	n.Unknown = n.Unknown || operand.Unknown
 }
 
 func saturatingAdd(a, b int32) int32 {

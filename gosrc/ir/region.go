@@ -8,10 +8,13 @@ import (
 )
 
 // KindPlaceholder stands for a value that a region is given: it has none of its own. Regions find placeholders by identity.
-var KindPlaceholder = Define("xla_go::placeholder", func(*Lowering) []hlo.Value {
-	panic(status.Errorf(status.FailedPrecondition,
-		"expected a value, got a placeholder: the function of a loop is traced once, and what it computes has no value outside of the loop"))
-})
+var KindPlaceholder = Define("xla_go::placeholder", func(*Lowering) []hlo.Value { panic(ErrUnknown()) })
+
+// ErrUnknown is what raises where a value is asked for that is made of a placeholder.
+func ErrUnknown() error {
+	return status.Errorf(status.FailedPrecondition,
+		"expected a value, got a placeholder: the function of a loop is traced once, and what it computes has no value outside of the loop")
+}
 
 // isInput is true for what a region is given from outside.
 func (k Kind) isInput() bool {

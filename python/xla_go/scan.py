@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import aot_function, default_partition, make_boxed_func
+from torch._functorch.aot_autograd import aot_function, make_boxed_func
+from torch._functorch.partitioners import default_partition
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from xla_go.loop import scan_forward
+from xla_go.loop import check_unwritten, scan_forward
 
 __all__ = ["scan", "tree_flatten_none", "value_and_grad_partitioned"]
 
@@ -38,6 +40,25 @@ def tree_flatten_none(tree: Tree) -> tuple[list[Any], Callable[[list[Any]], Tree
         return pytree.tree_unflatten([next(given) if keep else None for keep in kept], spec)
 
     return [leaf for leaf in leaves if leaf is not None], unflatten
+
+
+class _NumberedDevices(TorchFunctionMode):
+    """Gives "xla" the number of a device: tensors without values know it by its number alone."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))
+        named = {name: self._numbered(value) for name, value in (kwargs or {}).items()}
+        return func(*map(self._numbered, args), **named)
+
+    def _numbered(self, value: Any) -> Any:
+        if isinstance(value, (str, torch.device)) and str(value) == "xla":
+            return self._device
+        return value
 
 
 class _Graphs:
@@ -92,7 +113,9 @@ def value_and_grad_partitioned(
         traced = aot_function(
             flat_fn, graphs.take_forward, graphs.take_backward, partition_fn=partition_fn, inference_compiler=graphs.take_forward
         )
-        outputs = list(traced(*arguments))
+        with _NumberedDevices(arguments[0].device if arguments else torch.device("xla", 0)):
+            outputs = list(traced(*arguments))
+        check_unwritten("scan", arguments)
         differentiable = [one.requires_grad for one in outputs]
         if any(differentiable):
             roots = [one for one in outputs if one.requires_grad]

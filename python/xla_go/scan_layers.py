@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
-from functorch.compile import default_partition
+from torch._functorch.partitioners import default_partition
 
 from xla_go.scan import scan
 

@@ -14,11 +14,11 @@ __all__ = ["fori_loop", "while_loop"]
 
 
 def fori_loop(upper: Any, lower: Any, body_fun: Callable[..., Any], init_val: Any, *input_value: torch.Tensor) -> Any:
-    """`state = body_fun(*state)` for as many rounds as lie between the bounds: (rounds left, last state).
+    """`state = body_fun(*state)` for as many rounds as lie between the bounds: (rounds left, last state). BLOCKING where the bounds are tensors.
 
     torch_xla's body does not see the round's number; that of xla_go.loop.fori_loop does.
     """
     state = init_val if isinstance(init_val, (list, tuple)) else (init_val,)
-    bounds = sorted(int(bound) for bound in (upper, lower))
-    last = loop.fori_loop(*bounds, lambda _, *current: body_fun(*current), *state, *input_value)
+    lowest, highest = sorted(int(bound) for bound in (upper, lower))
+    last = loop.fori_loop(lowest, highest, lambda _, *current: body_fun(*current), *state, *input_value)
     return torch.zeros((), dtype=torch.int64, device=state[0].device), last
