@@ -21,7 +21,8 @@ void define_collectives(torch::Library& library) {
       "collective_broadcast(Tensor self, int root, int[] groups, int group_size) -> Tensor");
   library.def("placeholder_like(Tensor self) -> Tensor");
   library.def(
-      "scan(Tensor[] init, Tensor[] xs, Tensor[] carry, Tensor[] x, Tensor[] next_carry, Tensor[] y,"
+      "scan(Tensor[] init, Tensor[] xs, Tensor[] carry, Tensor[] x, Tensor[] next_carry, Tensor[] "
+      "y,"
       " Tensor(a!)[] results, int length, bool reverse, *,"
       " Generator? generator=None) -> ()");
   library.def(
