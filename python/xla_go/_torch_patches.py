@@ -369,13 +369,39 @@ class _Conversion(threading.local):
 _conversion = _Conversion()
 
 
-def patch_module_conversion() -> None:
-    """A parameter that several modules hold (a tied weight) is one parameter on the device, too.
+def _move_into(old: torch.nn.Parameter, new: torch.nn.Parameter) -> bool:
+    """Gives `old`, the object, the value and gradient of `new`, which gets the old ones. False where C++ code watches it."""
+    hooks, accumulated = old._backward_hooks, old._post_accumulate_grad_hooks
+    edge = None
+    if old._use_count() > 1 and old.is_leaf and old.requires_grad:  # the graph of an earlier forward pass may hold it
+        edge = torch.autograd.graph.get_gradient_edge(old)
+    try:
+        torch._C._swap_tensor_impl(old, new)
+    except RuntimeError:  # weak references of C++ code
+        return False
+    if edge is not None:
+        edge.node.register_prehook(_refuse_old_graph)
+    if hooks:
+        old._backward_hooks = hooks
+    if accumulated:
+        old._post_accumulate_grad_hooks = accumulated
+    return True
 
-    Within one device, and between the CPU and CUDA, torch puts the new data into the old parameter. Between the CPU
-    and xla it makes a new one, and makes it for each holder.
+
+def _refuse_old_graph(gradients: Any) -> None:
+    raise RuntimeError("backward(): expected a forward pass of the module as it is now, got one from before it was moved to another device: run it again")
+
+
+def patch_module_conversion() -> None:
+    """A parameter that is moved to or from the device stays the same object, for optimizers and for all modules that hold it.
+
+    Within one device, and between the CPU and CUDA, torch puts the new data into the old parameter. Between the CPU and xla
+    it makes a new one, for each holder: an optimizer made before would go on with the old ones, and a tied weight would be
+    two. Where C++ code watches a parameter there is a new one still, but one for all holders.
     """
     original = _probe(torch.nn.Module, "_apply")
+    _probe(torch._C, "_swap_tensor_impl")
+    _probe(torch.autograd.graph, "get_gradient_edge")
 
     @functools.wraps(original)
     def convert(self: torch.nn.Module, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -388,7 +414,10 @@ def patch_module_conversion() -> None:
                 new = self._parameters[name]
                 if old is None or new is None or new is old or not (_on_xla(old) or _on_xla(new)):
                     continue
-                self._parameters[name] = known.setdefault(id(old), (old, new))[1]
+                if id(old) not in known:
+                    kept = not torch.__future__.get_overwrite_module_params_on_conversion() and _move_into(old, new)
+                    known[id(old)] = (old, old if kept else new)
+                self._parameters[name] = known[id(old)][1]
             return result
         finally:
             if outermost:
