@@ -14,10 +14,57 @@ from typing import Any
 import torch
 
 from xla_go import _adapter, _replica, _runtime
+from xla_go._streams import Event, Stream, current_stream, default_stream, set_stream, stream
+
+__all__ = [
+    "Event",
+    "Stream",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+]
 
 Device = Any  # a torch.device, "xla:1", an index, or None for the current device
 
 _STATE_BYTES = 16
+_DTYPES = (
+    torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex128, torch.complex64,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+)  # fmt: skip
 
 
 def register() -> None:
@@ -106,6 +153,23 @@ class device:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         _adapter.loaded().set_current_device(self._previous)
+
+
+class device_of(device):
+    """Context manager that makes a tensor's device the thread's current one; a tensor elsewhere changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.device if obj.device.type == "xla" else -1)
+
+
+def can_device_access_peer(device: Device, peer_device: Device) -> bool:
+    """Whether values are copied between two devices of this process without the user's doing: they are."""
+    return _index(device) < device_count() and _index(peer_device) < device_count()
+
+
+def get_device_capability(device: Device = None) -> dict[str, Any]:
+    """What the device computes with: supported_dtypes, a set."""
+    return {"supported_dtypes": set(_DTYPES)}
 
 
 def synchronize(device: Device = None) -> None:
@@ -247,6 +311,30 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
     """Free and total bytes of the device."""
     info = _memory(device)
     return int(info["bytes_limit"]) - int(info["bytes_used"]), int(info["bytes_limit"])
+
+
+def memory_reserved(device: Device = None) -> int:
+    """Bytes in use: the runtime keeps no memory beyond them for torch."""
+    return memory_allocated(device)
+
+
+def max_memory_reserved(device: Device = None) -> int:
+    """The most bytes that were in use at a time."""
+    return max_memory_allocated(device)
+
+
+def reset_peak_memory_stats(device: Device = None) -> None:
+    """Makes what is in use now the peak. NotImplementedError where the plugin counts, which keeps its own peak."""
+    from xla_go import runtime
+
+    if _memory(device)["source"] != "data":
+        raise NotImplementedError("reset_peak_memory_stats(): expected a peak that this process counts, got the plugin's, which cannot be reset; compare two peaks instead")
+    runtime.reset_peak_memory(_index(device))
+
+
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
+    """What is known of the device's memory, as text."""
+    return "\n".join(f"{name}: {value}" for name, value in _memory(device).items())
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
