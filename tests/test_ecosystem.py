@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -182,6 +183,31 @@ def test_lightning(child: Child, package: str, precision: str) -> None:
     tolerance = 1e-4 if precision == "32-true" else 5e-2
     assert xla[0] == pytest.approx(cpu[0], rel=tolerance) and xla[1] == pytest.approx(cpu[1], rel=tolerance)
     assert xla[2] == 16, "the steps of two epochs were watched"
+
+
+# ---- a script for torch_xla, and the document ----
+
+
+@pytest.mark.parametrize("devices", ["1", "2"])
+def test_a_trainer_for_torch_xla_runs_unchanged(root: Path, tmp_path: Path, devices: str) -> None:
+    """The script reaches its target by itself; here it has few images and one pass over them."""
+    script = root / "examples" / "torch_xla_mnist.py"
+    assert "xla_go" not in re.sub(r'""".*?"""', "", script.read_text(), flags=re.DOTALL)
+    environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
+    environment.update(PJRT_DEVICE="CPU", CPU_NUM_DEVICES=devices)
+    command = [sys.executable, "-m", "xla_go.compat", str(script), "--samples", "512", "--target-accuracy", "80", "--save", "m.pt", "--metrics-debug"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("test end") == 2 and "Metric: CompileTime" in done.stdout and "aten::" not in done.stdout
+    saved = torch.load(tmp_path / "m.pt", weights_only=True)
+    assert all(value.device.type == "cpu" for value in saved.values())
+
+
+@pytest.mark.parametrize("number", [pytest.param(0, marks=needs("accelerate")), pytest.param(1, marks=[needs("transformers"), pytest.mark.slow]), pytest.param(2, marks=needs("lightning"))])
+def test_the_document_runs(child: Child, root: Path, number: int) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (root / "docs" / "ecosystem.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    child(blocks[number], timeout=600)
 
 
 # ---- files ----
