@@ -45,6 +45,7 @@ def apply() -> None:
     patch_foreach()
     patch_fused()
     patch_module_conversion()
+    patch_text()
     _torch_mesh.patch_device_mesh()
     refuse_torch_xla()
     _applied = True
@@ -424,6 +425,26 @@ def patch_module_conversion() -> None:
                 _conversion.parameters = None
 
     torch.nn.Module._apply = convert  # type: ignore[method-assign]
+
+
+# ---- text ----
+
+
+def patch_text() -> None:
+    """The text of a tensor that has failed tells the error in the place of the values: a notebook or a debugger shows it."""
+    original = _probe(torch._tensor_str, "_str")
+
+    @functools.wraps(original)
+    def text(self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+        if not _on_xla(self):
+            return original(self, *args, **kwargs)
+        try:
+            return original(self, *args, **kwargs)
+        except Exception as error:
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            return f"tensor(<{told}>, device='{self.device}', size={tuple(self.shape)}, dtype={self.dtype})"
+
+    torch._tensor_str._str = text
 
 
 # ---- torch_xla ----
