@@ -3,6 +3,8 @@ package bind
 import (
 	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/executor"
+	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/status"
 )
 
 // LocateCompiles says where in the user's code the compiles, and the cuts under analysis, were started that nobody has
@@ -53,6 +55,30 @@ func SetStrict(on bool) (ok bool, err error) {
 		space.Core.SetStrict(on)
 	}
 	return space != nil, nil
+}
+
+// SetPrecision chooses the precision of matrix products and convolutions of f32 from now on: "default", "high" or
+// "highest". Nothing is done, and false is given, before the first device use.
+func SetPrecision(name string) (ok bool, err error) {
+	defer guard(&err)
+	for p := hlo.PrecisionDefault; p <= hlo.PrecisionHighest; p++ {
+		if p.String() == name {
+			space := dispatch.Space()
+			if space != nil {
+				space.Core.SetPrecision(p)
+			}
+			return space != nil, nil
+		}
+	}
+	return false, status.Errorf(status.InvalidArgument, "SetPrecision(): expected default, high or highest, got %q", name)
+}
+
+// Precision gives it; "default" before the first device use.
+func Precision() string {
+	if space := dispatch.Space(); space != nil {
+		return space.Core.Precision().String()
+	}
+	return hlo.PrecisionDefault.String()
 }
 
 // ChecksWaitBegin gives a token to wait, in strict mode, for what the newest step of each device has checked: the next sync

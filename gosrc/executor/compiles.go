@@ -188,6 +188,12 @@ func (c *Core) BeginCall() (end func()) {
 	return func() { c.analysis.calls.Add(-1) }
 }
 
+// Precision is that of the products of programs from now on, where an operator asks for none of its own.
+func (c *Core) Precision() hlo.Precision { return hlo.Precision(c.precision.Load()) }
+
+// SetPrecision chooses it. What was recorded for replay keeps its own.
+func (c *Core) SetPrecision(p hlo.Precision) { c.precision.Store(int64(p)) }
+
 // SetStrict enters (true) or leaves strict mode; entries are counted. In strict mode a cut of a program that is not
 // known, and a read that would end the graph, fail before anything has changed.
 func (c *Core) SetStrict(on bool) {

@@ -39,6 +39,7 @@ type Core struct {
 	eager        atomic.Bool
 	recorder     *Recorder    // under Mu; nil for none
 	strict       atomic.Int32 // how often strict mode was entered and not left
+	precision    atomic.Int64 // an hlo.Precision
 
 	// Of the last cut, under Mu.
 	keyScratch, familyScratch []byte

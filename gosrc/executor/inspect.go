@@ -24,7 +24,7 @@ func (d *Device) Pending() []*ir.Node {
 // were recorded. Under Core.Mu, where programs are partitioned with all shardings known (LockResolved).
 func (d *Device) Key(values []*ir.Node) ([]byte, []ir.Stack) {
 	c := d.core
-	signature := ir.Signature{Outputs: values, Device: d.Index}
+	signature := ir.Signature{Outputs: values, Device: d.Index, Precision: c.Precision()}
 	if p := d.partitioning.Load(); p != nil {
 		wanted := map[*ir.Node]*hlo.Sharding{}
 		for r := d.head; r != nil; r = r.next {

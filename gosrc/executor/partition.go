@@ -98,7 +98,7 @@ func (d *Device) label() <-chan struct{} {
 
 // signature says what the program of roots, which hold values, depends on beside its graph.
 func (d *Device) signature(roots []*Root, values []*ir.Node, collective bool) ir.Signature {
-	s := ir.Signature{Outputs: values, Device: d.Index}
+	s := ir.Signature{Outputs: values, Device: d.Index, Precision: d.core.Precision()}
 	if replicas := d.core.replicas.count(); collective && replicas > 1 {
 		s.Replicas, s.Device = replicas, 0
 	}

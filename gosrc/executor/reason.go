@@ -102,6 +102,8 @@ func difference(a, known *ir.Program) string {
 	switch {
 	case a.Replicas != known.Replicas:
 		return fmt.Sprintf("replicas %d → %d", known.Replicas, a.Replicas)
+	case a.Precision != known.Precision:
+		return fmt.Sprintf("precision %s → %s", known.Precision, a.Precision)
 	case a.Device != known.Device:
 		return fmt.Sprintf("device %d → %d", known.Device, a.Device)
 	}

@@ -47,6 +47,7 @@ type module struct {
 	combiners    map[combinerKey]*Computation
 	shapes       shapeCache
 	sources      sourceIndex
+	precision    Precision // what PrecisionDefault means
 }
 
 // NewBuilder starts a module of that name and gives the builder of its entry computation.

@@ -10,6 +10,9 @@ import (
 // Precision asks a device for more exact products of f32; it matters where the default is less.
 type Precision int64
 
+// String is XLA's name.
+func (p Precision) String() string { return [...]string{"default", "high", "highest"}[p] }
+
 // Precisions, with XLA's numbers.
 const (
 	PrecisionDefault Precision = 0
@@ -22,6 +25,9 @@ type DotDims struct {
 	LHSContracting, RHSContracting []int64
 	LHSBatch, RHSBatch             []int64
 }
+
+// SetPrecision says what PrecisionDefault means in the whole module: in what is built from now on.
+func (b *Builder) SetPrecision(p Precision) { b.module.precision = p }
 
 // Dot multiplies and sums over the contracting dimensions. The result's dimensions are the batch
 // dimensions, then the left side's other ones, then the right side's; its type is the operands'.
@@ -84,6 +90,9 @@ func (b *Builder) DotWith(x, y Value, d DotDims, result dtype.Dtype, p Precision
 
 // precision writes the precision of both operands of the open instruction.
 func (b *Builder) precision(p Precision) {
+	if p == PrecisionDefault {
+		p = b.module.precision
+	}
 	at := b.body.open(51)
 	b.body.packed(1, []int64{int64(p), int64(p)})
 	b.body.close(at)

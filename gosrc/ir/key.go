@@ -31,6 +31,8 @@ type Signature struct {
 	// its own; 0 for a program of one device, whose index Device is then.
 	Replicas int
 	Device   int
+	// Precision is that of the products that ask for none.
+	Precision hlo.Precision
 }
 
 func appendNode(key []byte, n *Node) []byte {
@@ -76,12 +78,13 @@ func appendSignature(key []byte, s Signature) []byte {
 		key = binary.AppendUvarint(key, uint64(d))
 	}
 	key = appendPartitions(key, s.Partitions, len(s.Outputs), s.Shardings)
-	return appendDevices(key, s.Replicas, s.Device)
+	return appendDevices(key, s.Replicas, s.Device, s.Precision)
 }
 
-func appendDevices(key []byte, replicas, device int) []byte {
+func appendDevices(key []byte, replicas, device int, precision hlo.Precision) []byte {
 	key = binary.AppendUvarint(key, uint64(replicas))
-	return binary.AppendUvarint(key, uint64(device))
+	key = binary.AppendUvarint(key, uint64(device))
+	return append(key, byte(precision))
 }
 
 func appendPartitions(key []byte, partitions, outputs int, shardings []*hlo.Sharding) []byte {
@@ -122,8 +125,9 @@ type Program struct {
 	Shardings  []*hlo.Sharding
 	// Unchecked leaves out what tells of values that operators must not get; see Check. Not in the key.
 	Unchecked bool
-	// Replicas and Device are those of Signature.
+	// Replicas, Device and Precision are those of Signature.
 	Replicas, Device int
+	Precision        hlo.Precision
 	// Interface is how others call the program, nil where the executor does. Not in the key.
 	Interface *Interface
 }
@@ -257,6 +261,8 @@ func DecodeKey(key []byte) (*Program, error) {
 		}
 	}
 	p.Replicas, p.Device = int(r.uvarint()), int(r.uvarint())
+	p.Precision = hlo.Precision(r.byte())
+	r.bad = r.bad || p.Precision > hlo.PrecisionHighest
 	if r.bad || len(r.rest) > 0 {
 		return nil, status.Errorf(status.DataLoss, "DecodeKey(): the program key is damaged")
 	}
@@ -289,7 +295,7 @@ func (p *Program) AppendKey(key []byte) []byte {
 		key = binary.AppendUvarint(key, uint64(d.Parameter))
 	}
 	key = appendPartitions(key, p.Partitions, len(p.Outputs), p.Shardings)
-	return appendDevices(key, p.Replicas, p.Device)
+	return appendDevices(key, p.Replicas, p.Device, p.Precision)
 }
 
 // Only gives the part of the program that computes the given output alone, without donors. The
@@ -306,7 +312,7 @@ func (p *Program) Only(output int) (part *Program, parameters, scalars []int) {
 			}
 		}
 	}
-	part = &Program{Partitions: p.Partitions, Replicas: p.Replicas, Device: p.Device}
+	part = &Program{Partitions: p.Partitions, Replicas: p.Replicas, Device: p.Device, Precision: p.Precision}
 	if p.Partitions > 0 {
 		part.Shardings = p.Shardings[output : output+1]
 	}

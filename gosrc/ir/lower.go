@@ -56,6 +56,7 @@ func (m *Module) Blame(p *Program, err error) error {
 func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err error) {
 	module = &Module{Partitioned: p.Partitions > 0}
 	b := hlo.NewBuilder(name)
+	b.SetPrecision(p.Precision)
 	var given entry
 	if p.Interface != nil {
 		given, err = p.Interface.declare(p, b)

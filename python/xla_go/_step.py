@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from xla_go import _adapter, _compiles, _replica, _runtime
@@ -47,6 +48,20 @@ def sync(wait: bool = False, *, cause: str = "sync()") -> None:
         closure()
 
 
+_whole = 0  # how often one_graph was entered and not left
+
+
+@contextmanager
+def one_graph() -> Iterator[None]:
+    """Within it an optimizer's step and a backward do not end the graph. For the whole process; blocks may be nested."""
+    global _whole
+    _whole += 1
+    try:
+        yield
+    finally:
+        _whole -= 1
+
+
 def cut_after_optimizer_steps() -> None:
     """Ends the graph wherever an optimizer has stepped parameters on the device, so that a loop without `sync` compiles once."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -57,8 +72,8 @@ def cut_after_optimizer_steps() -> None:
 def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None:
     import torch
 
-    if torch.compiler.is_compiling():
-        return  # it becomes a program of its own
+    if _whole or torch.compiler.is_compiling():
+        return  # it becomes part of a program, or one of its own
     devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"][:1]}
     for device in devices:
         if device.type == "xla":
@@ -74,7 +89,7 @@ def cut_after_backward(tensors: Any) -> None:
     Forward and backward are then one program and the optimizer's step another: less is compiled at once, gradients are
     there before the step, and accumulating them over many batches does not grow one graph.
     """
-    if os.environ.get("XLA_GO_CUT_AFTER_BACKWARD", "0").lower() not in ("1", "true", "yes", "on"):
+    if _whole or os.environ.get("XLA_GO_CUT_AFTER_BACKWARD", "0").lower() not in ("1", "true", "yes", "on"):
         return
     for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
         if getattr(getattr(tensor, "device", None), "type", "") == "xla":

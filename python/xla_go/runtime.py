@@ -19,6 +19,7 @@ __all__ = [
     "addressable_runtime_device_count",
     "device_type",
     "get_buffer_donation",
+    "get_matmul_precision",
     "global_device_count",
     "global_ordinal",
     "global_runtime_device_attributes",
@@ -38,6 +39,7 @@ __all__ = [
     "runtime_device_attributes",
     "set_buffer_donation",
     "set_device_type",
+    "set_matmul_precision",
     "use_spmd",
     "wait_device_ops",
     "world_size",
@@ -235,6 +237,22 @@ def get_buffer_donation(tensor: torch.Tensor) -> bool:
     """Whether `set_buffer_donation` has asked for the tensor's value. Not blocking."""
     storage = _adapter.storage_id(tensor)
     return storage != 0 and bool(_call("BufferDonation", storage))
+
+
+def set_matmul_precision(precision: str) -> None:
+    """Chooses how exact products of float32 are in matrix products and convolutions that are traced into programs from now on.
+
+    "default" is the device's fastest (a TPU's multiplies bfloat16), "high" takes three and "highest" six passes there;
+    CPUs always compute with whole float32. Compiled functions keep what was in force when they were compiled. Raises
+    InvalidArgumentError for another word. Starts the runtime.
+    """
+    _adapter.load().device_count()
+    _call("SetPrecision", precision)
+
+
+def get_matmul_precision() -> str:
+    """What `set_matmul_precision` has chosen, "default" where it was not called. Not blocking."""
+    return _runtime.call("Precision") if _runtime.started() else "default"
 
 
 def wait_device_ops(devices: list[Any] | None = None) -> None:

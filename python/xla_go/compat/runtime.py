@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NoReturn
 
 from xla_go.metrics import metric_data
@@ -11,6 +12,11 @@ from xla_go.runtime import *  # noqa: F403
 def using_pjrt() -> bool:
     """True: there is no other runtime."""
     return True
+
+
+def pjrt_device() -> str:
+    """What the environment's PJRT_DEVICE chooses, the platform in use where it is not set."""
+    return os.environ.get("PJRT_DEVICE") or device_type()  # noqa: F405
 
 
 def get_num_cached_compilation_graph() -> int:

@@ -30,5 +30,18 @@ def auto_policy(mod_name: str, mod: torch.nn.Module, mesh: Any) -> NoReturn:
     raise AssertionError("use_spmd(auto=True) raises")
 
 
+def xla_patched_nn_linear_forward(m: torch.nn.Linear, input: torch.Tensor) -> torch.Tensor:
+    """A linear layer that leaves the input's leading dimensions apart, so that each keeps its own sharding."""
+    product = torch.einsum("...n,mn->...m", input, m.weight)
+    return product if m.bias is None else product + m.bias
+
+
+def apply_xla_patch_to_nn_linear(module: torch.nn.Module, patched_function: Any = None) -> torch.nn.Module:
+    """`torch_xla.distributed.fsdp.utils.apply_xla_patch_to_nn_linear`."""
+    from xla_go.compat.fsdp import utils
+
+    return utils.apply_xla_patch_to_nn_linear(module, patched_function)
+
+
 def __getattr__(name: str) -> NoReturn:
     raise AttributeError(f"xla_go.compat: torch_xla.distributed.spmd.{name} is not provided")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn, TypeVar
 
 import torch
 
 import xla_go
-from xla_go import metrics, runtime
+from xla_go import _adapter, _step, errors, runtime
+from xla_go.compat.graph_limit import GraphLimit
 
 # A package without a place of its own: the modules below it are those that install() put in place.
 __path__: list[str] = []
@@ -50,7 +51,8 @@ def real_devices() -> list[str]:
 
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
-    """xla_go.sync. There is no scope to reset: `reset_scope` is taken for the caller's sake."""
+    """xla_go.sync. There is no scope to reset: `reset_scope` is taken for the caller's sake. Starts the runtime."""
+    _adapter.load().device_count()
     xla_go.sync(wait, cause="torch_xla.sync()")
 
 
@@ -69,27 +71,38 @@ def manual_seed(seed: int, device: torch.device | None = None) -> None:
     xla_go.manual_seed(seed)
 
 
-def _graphs() -> int:
-    return sum(metrics.counter_value(name) or 0 for name in ("UncachedCompile", "CachedCompile"))
+def compile(f: _Function | None = None, full_graph: bool = False, name: str | None = None, max_different_graphs: int | None = None) -> Any:
+    """Wraps a function so that each call is one step, in eager mode too; usable as a decorator.
 
-
-def compile(f: _Function | None = None, full_graph: bool = False, name: str | None = None) -> Any:
-    """Wraps a function so that a step ends before and after each call; usable as a decorator.
-
-    With `full_graph` a call whose work does not stay in one graph (it reads a value on the way) raises RuntimeError.
+    What an optimizer steps in it belongs to the same step. With `full_graph` a call whose work does not stay in one graph (it
+    reads a value on the way, or runs an operator on the CPU) raises RuntimeError, and so does, with `max_different_graphs`,
+    one that traces another graph than so many before. `name` stands for the function in these errors.
     """
     if f is None:
-        return functools.partial(compile, full_graph=full_graph, name=name)
+        return functools.partial(compile, full_graph=full_graph, name=name, max_different_graphs=max_different_graphs)
+    called = name or f.__qualname__
+    graphs = None if max_different_graphs is None else GraphLimit(max_different_graphs)
 
     @functools.wraps(f)
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
-        sync()
-        before = _graphs()
-        result = f(*arguments, **keywords)
-        cut = _graphs() - before
-        sync()
-        if full_graph and cut:
-            raise RuntimeError(f"compile(): expected {name or f.__qualname__} to stay in one graph, got {cut} cut inside it: it reads a device value on the way")
+        eager = xla_go.is_eager_mode()
+        if eager:
+            xla_go.eager_mode(False)
+        try:
+            sync()
+            with _step.one_graph(), xla_go.strict() if full_graph else nullcontext():
+                try:
+                    result = f(*arguments, **keywords)
+                except (errors.FailedPreconditionError, NotImplementedError) as error:
+                    if not full_graph:
+                        raise
+                    raise RuntimeError(f"Unexpected execution happens inside the compiled function, exiting: {called} does not stay in one graph: {error}") from error
+            if graphs is not None:
+                graphs.check()
+            sync()
+        finally:
+            if eager:
+                xla_go.eager_mode(True)
         return result
 
     return wrapper

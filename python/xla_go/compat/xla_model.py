@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import torch
 
 import xla_go
-from xla_go import _replica, _step, distributed, errors, runtime
+from xla_go import _adapter, _replica, _step, distributed, errors, runtime
+from xla_go.compat import xlac
+from xla_go.compat.utils.utils import for_each_instance, for_each_instance_rewrite
 from xla_go.distributed._batch import to_device
 
 REDUCE_SUM, REDUCE_MUL, REDUCE_AND = distributed.REDUCE_SUM, distributed.REDUCE_MUL, distributed.REDUCE_AND
@@ -166,10 +168,25 @@ def optimizer_step(
     return loss
 
 
+_pool = ThreadPoolExecutor(1, thread_name_prefix="xla_go-step_closure")
+_asynchronous: list[Future[Any]] = []
+
+
+def _start(closure: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    ended = [one for one in _asynchronous if one.done()]
+    _asynchronous[:] = [one for one in _asynchronous if not one.done()]
+    for one in ended:
+        one.result()  # raises what it raised
+    _asynchronous.append(_pool.submit(closure, *args))
+
+
 def add_step_closure(closure: Callable[..., Any], args: Sequence[Any] = (), run_async: bool = False) -> None:
-    """Runs `closure(*args)` after the next sync; on a thread of its own with `run_async`."""
+    """Runs `closure(*args)` after the next sync; with `run_async` on another thread, one after the other.
+
+    What one of those raises is raised by the sync after which the next one would begin, in its place.
+    """
     if run_async:
-        _step.after_next_sync(lambda: threading.Thread(target=closure, args=tuple(args)).start())
+        _step.after_next_sync(lambda: _start(closure, tuple(args)))
     else:
         _step.after_next_sync(lambda: closure(*args))
 
@@ -234,6 +251,63 @@ class RateTracker:
         """Samples a second since the tracker was made."""
         elapsed = time.time() - self._start
         return self._total / elapsed if elapsed > 0 else 0.0
+
+
+def get_rng_state(device: Any = None) -> int:
+    """The seed of a device's random numbers. Starts the runtime."""
+    adapter = _adapter.load()
+    adapter.device_count()
+    return adapter.get_rng_state(torch.device(device or xla_go.device()).index or 0)[0]
+
+
+def xla_real_devices(devices: Sequence[Any] | None = None) -> list[str]:
+    """The runtime's names of xla devices, for example "CPU:0"; of all of this process by default."""
+    return xlac._xla_real_devices([str(device) for device in devices] if devices else None)
+
+
+def xla_replication_devices(local_devices: Sequence[str] | None = None) -> list[str]:
+    """The runtime's names of the devices that take part when those of this process are replicas."""
+    return xla_real_devices(local_devices)
+
+
+def broadcast_master_param(model: torch.nn.Module) -> None:
+    """Gives parameters and buffers of all replicas the values of the first one's, and ends the step."""
+    collective_broadcast([value.detach() for value in (*model.parameters(), *model.buffers())])
+    mark_step()
+
+
+def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """The gradients of an optimizer's parameters, without those that have none."""
+    return [p.grad.data for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+
+
+_maybe_convert_to_cpu = _to_cpu
+
+
+class ToXlaTensorArena:
+    """Replaces the selected objects of a structure, all of them by one call of `convert_fn`."""
+
+    def __init__(self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]) -> None:
+        self._convert, self._select = convert_fn, select_fn
+
+    def transform(self, inputs: Any) -> Any:
+        """The structure with them replaced; see `torch_xla.utils.utils.for_each_instance_rewrite`."""
+        found: list[Any] = []
+        for_each_instance(inputs, self._select, found.append)
+        converted = dict(zip(map(id, found), self._convert(found) if found else [], strict=True))
+        return for_each_instance_rewrite(inputs, self._select, lambda one: converted[id(one)])
+
+
+def check_view_sharing(obj: Any) -> None:
+    """RuntimeError where two tensors in a structure look at one memory: each would be saved on its own."""
+    first: dict[Any, torch.Tensor] = {}
+
+    def check(tensor: torch.Tensor) -> None:
+        other = first.setdefault(tensor.untyped_storage()._cdata, tensor)
+        if other is not tensor:
+            raise RuntimeError(f"check_view_sharing(): expected tensors with memory of their own, got {tensor.dtype} {list(tensor.shape)} and {other.dtype} {list(other.shape)} over the same")
+
+    for_each_instance(obj, lambda one: type(one) is torch.Tensor, check)
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 import torch
@@ -24,6 +25,17 @@ _get_graph_hash = graph_text.graph_hash
 def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
     """xla_go.runtime.set_buffer_donation. Unlike torch_xla's it never takes memory from a tensor that is still there."""
     return runtime.set_buffer_donation(tensor, should_donate)
+
+
+def _xla_set_enable_alias_with_buffer_donor_config(should_alias: bool) -> None:
+    """Whether donations that were asked for are heeded. They always are here: False raises UnimplementedError."""
+    if not should_alias:
+        raise errors.UnimplementedError("_xla_set_enable_alias_with_buffer_donor_config(): expected True: what was asked for with _set_buffer_donation is always heeded")
+
+
+def _xla_get_enable_alias_with_buffer_donor_config() -> bool:
+    """True; see _xla_set_enable_alias_with_buffer_donor_config."""
+    return True
 
 
 def _get_buffer_donation(tensor: torch.Tensor) -> bool:
@@ -137,6 +149,25 @@ def _set_use_eager_mode(use_eager_mode: bool) -> None:
 def _get_use_eager_mode() -> bool:
     """xla_go.is_eager_mode."""
     return xla_go.is_eager_mode()
+
+
+_xla_set_mat_mul_precision = runtime.set_matmul_precision
+_xla_get_mat_mul_precision = runtime.get_matmul_precision
+
+
+def _set_allow_execution(allow: bool) -> None:
+    """With False a read that would end the graph raises, and so does a step that would compile; see xla_go.strict."""
+    global _refusing
+    if _refusing is not None and allow:
+        refusing, _refusing = _refusing, None
+        refusing.__exit__(None, None, None)
+    elif _refusing is None and not allow:
+        refusing = xla_go.strict()
+        refusing.__enter__()
+        _refusing = refusing
+
+
+_refusing: AbstractContextManager[None] | None = None
 
 
 # --- devices ----------------------------------------------------------------------------------
