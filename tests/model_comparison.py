@@ -80,7 +80,7 @@ def compiles() -> int:
 
 
 def fallbacks() -> dict[str, int]:
-    return {name: xla_go.metrics.counter_value(name) or 0 for name in xla_go.metrics.counter_names() if "::" in name}
+    return {name: xla_go.metrics.counter_value(name) or 0 for name in xla_go.metrics.counter_names() if "::" in name and not name.startswith("xla::")}
 
 
 @contextmanager

@@ -19,7 +19,7 @@ def test_text_of_programs(child: Child) -> None:
     y = (x + 2)[:, 1]
     lines = _XLAC._get_xla_tensors_text([y]).split("\\n")
     assert lines[0] == "IR {" and lines[-2:] == ["}", ""]
-    assert "xla::device_data()" in lines[1] and "xla_shape=f32[2,3]{1,0}" in lines[1], lines
+    assert "prim::Constant()" in lines[1] and "xla::device_data()" in lines[2] and "xla_shape=f32[2,3]{1,0}" in lines[2], lines
     assert "f32[2]{0}" in lines[-3] and lines[-3].endswith("ROOT=0"), lines  # of the view, not of the whole storage
     assert any("aten::add(" in line for line in lines)
     assert "add(" in _XLAC._get_xla_tensors_hlo([y]) and "digraph" in _XLAC._get_xla_tensors_dot([y])
@@ -55,6 +55,33 @@ def test_placeholders(child: Child) -> None:
     torch_xla.sync()
     first, second, third = _XLAC._get_tensors_handle([a, b, a.view(1, 2)])
     assert first == third != second
+    """
+    )
+
+
+def test_lowering_context(child: Child) -> None:
+    child(
+        INSTALL
+        + """
+    import json
+    a, b = torch.tensor([1., 2., 3.]).to("xla"), torch.tensor([[4., 5., 6.]]).to("xla")
+    context = _XLAC.lowering.LoweringContext("MyName")
+    try:
+        context.hlo()
+    except RuntimeError as error:
+        assert "build" in str(error)
+    context.build([a * 2 + b])
+    assert "MyName" in context.hlo_text() and 'opcode: "add"' in context.hlo_text() and b"MyName" in context.hlo()
+    shapes = json.loads(context.hlo_json())["hostProgramShape"]["parameters"]
+    values = context.parameter_id_tensor_mapping()
+    assert len(values) == len(shapes) == 3   # the last one holds the 2
+    found = {str(one.tolist()) for one in values.values()}
+    assert found == {"[1.0, 2.0, 3.0]", "[[4.0, 5.0, 6.0]]", "[1073741824]"}, found
+    number = context.tensor_parameter_id(a)
+    assert values[number].tolist() == [1., 2., 3.] and context.tensor_parameter_id(torch.ones(3, device="xla")) == -1
+    held = context.device_parameter_id_tensor_mapping()[number]
+    a.add_(1)   # leaves the module's parameter as it is
+    assert held.tolist() == [1., 2., 3.] and a.tolist() == [2., 3., 4.]
     """
     )
 

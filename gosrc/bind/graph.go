@@ -1,9 +1,12 @@
 package bind
 
 import (
+	"encoding/hex"
 	"strconv"
 
 	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/executor"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/status"
 )
@@ -26,16 +29,27 @@ func graphKey(function string, device int64, storages string) ([]byte, []ir.Stac
 	if space == nil {
 		return nil, nil, status.Errorf(status.FailedPrecondition, "%s(): expected a tensor on device xla, there is none yet", function)
 	}
+	space.Core.LockResolved()
+	defer space.Core.Mu.Unlock()
+	d, values, err := graphValues(function, device, storages)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, stacks := d.Key(values)
+	return key, stacks, nil
+}
+
+// graphValues gives the values that GraphText's program computes, each once. Under Core.Mu.
+func graphValues(function string, device int64, storages string) (*executor.Device, []*ir.Node, error) {
 	ids, err := integers(function, "storages", storages)
 	if err != nil {
 		return nil, nil, err
 	}
+	space := dispatch.Space()
 	d, err := space.Core.Device(int(device))
 	if err != nil {
 		return nil, nil, err
 	}
-	space.Core.LockResolved()
-	defer space.Core.Mu.Unlock()
 	values := d.Pending()
 	if storages != "" {
 		values = values[:0]
@@ -47,8 +61,76 @@ func graphKey(function string, device int64, storages string) ([]byte, []ir.Stac
 			values = append(values, value)
 		}
 	}
-	key, stacks := d.Key(dedupe(values))
-	return key, stacks, nil
+	return d, dedupe(values), nil
+}
+
+// GraphModule gives the module of GraphText's program as a JSON object: module (a serialized HloModuleProto, to be taken by
+// TakeBytes), text and json (the same in protocol buffers' text formats), parameters (how many of its parameters are device
+// values: the first ones), scalars (the words, in hexadecimal, of the one after those, which holds all scalars; "" for none).
+func GraphModule(device int64, storages, name string) (text string, err error) {
+	defer guard(&err)
+	key, _, err := graphKey("GraphModule", device, storages)
+	if err != nil {
+		return "", err
+	}
+	core := dispatch.Space().Core
+	module, err := core.Module(key, name)
+	if err != nil {
+		return "", err
+	}
+	written, err := hlo.ProtoText(module.HLO)
+	if err != nil {
+		return "", err
+	}
+	asJSON, err := hlo.ProtoJSON(module.HLO)
+	if err != nil {
+		return "", err
+	}
+	core.Mu.Lock()
+	d, values, err := graphValues("GraphModule", device, storages)
+	var scalars []byte
+	if err == nil {
+		scalars = d.Scalars(values)
+	}
+	core.Mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]any{
+		"module": byteResults.Add(module.HLO), "text": written, "json": asJSON, "parameters": module.Parameters, "scalars": hex.EncodeToString(scalars),
+	})
+}
+
+// ShareParameters makes the values that GraphText's program takes from the device those of other storages of its sizes, one by
+// one: targets are their ids. Nothing is copied, and what is written to one storage later leaves the other as it is. Not blocking.
+func ShareParameters(device int64, storages, targets string) (shared int64, err error) {
+	defer guard(&err)
+	ids, err := integers("ShareParameters", "targets", targets)
+	if err != nil {
+		return 0, err
+	}
+	space := dispatch.Space()
+	if space == nil {
+		return 0, status.Errorf(status.FailedPrecondition, "ShareParameters(): expected a tensor on device xla, there is none yet")
+	}
+	space.Core.Mu.Lock()
+	defer space.Core.Mu.Unlock()
+	defer space.Core.Graph.EndCall()
+	d, values, err := graphValues("ShareParameters", device, storages)
+	if err != nil {
+		return 0, err
+	}
+	parameters := d.Parameters(values)
+	if len(parameters) != len(ids) {
+		return 0, status.Errorf(status.InvalidArgument, "ShareParameters(): expected %d storages, got %d", len(parameters), len(ids))
+	}
+	for i, id := range ids {
+		if _, err := space.ValueOf(id); err != nil {
+			return 0, status.Annotate(err, "ShareParameters(): storage %d", id)
+		}
+		space.Get(id).Set(parameters[i])
+	}
+	return int64(len(ids)), nil
 }
 
 // GraphShardings gives how the values of the program of GraphText lie over the devices, as a JSON list of

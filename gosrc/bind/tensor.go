@@ -62,6 +62,16 @@ func StorageState(storage int64) (state string, err error) {
 	return state, err
 }
 
+// SharesValue is true where two storages hold one value in device memory. Not blocking.
+func SharesValue(storage, other int64) (same bool, err error) {
+	defer guard(&err)
+	err = withBuffer("SharesValue", storage, func(b *ir.Buffer) {
+		value, err := dispatch.Space().ValueOf(other)
+		same = err == nil && value.IsLeaf() && value.Buffer == b
+	})
+	return same, err
+}
+
 // withBuffer calls f with the device value that a storage holds; not at all where it holds none.
 func withBuffer(name string, storage int64, f func(b *ir.Buffer)) error {
 	space := dispatch.Space()

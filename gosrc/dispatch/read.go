@@ -33,8 +33,9 @@ const largeRead = 1 << 20
 const manyPages = 4 << 20
 
 var (
-	inbound  = metrics.Bytes("InboundData")
-	readTime = metrics.Time("ReadTime") // from its begin to its end, the wait for the value included
+	inbound      = metrics.Bytes("InboundData")
+	transferTime = metrics.Time("TransferFromDeviceTime")
+	readTime     = metrics.Time("ReadTime") // from its begin to its end, the wait for the value included
 )
 
 // reading is a read (or a wait for a step) on its way, between xlaGoReadBegin and its end.
@@ -240,12 +241,14 @@ func (r *reading) copyTo(destination unsafe.Pointer) error {
 			data = whole
 		}
 	}
-	inbound.Observe(float64(r.bytes))
 	reference, err := c.AcquireExternalReference(data)
 	if err == nil {
 		defer reference.Release()
 		if reference.HostAddressable && reference.RowMajor {
+			begun := time.Now()
 			r.strided(destination, *(*unsafe.Pointer)(unsafe.Pointer(&reference.Pointer)))
+			inbound.Observe(float64(r.bytes)) // the client observes its own transfers
+			transferTime.Observe(time.Since(begun))
 			return nil
 		}
 	}

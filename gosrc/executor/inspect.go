@@ -39,6 +39,26 @@ func (d *Device) Key(values []*ir.Node) ([]byte, []ir.Stack) {
 	return walk.AppendKey(nil, signature), ir.Stacks(walk.Order, nil)
 }
 
+// Parameters gives the values in device memory that the program of values takes, in the order of its parameters. Under Core.Mu.
+func (d *Device) Parameters(values []*ir.Node) []*ir.Node {
+	return slices.Clone(d.core.Graph.Walk(values).Parameters)
+}
+
+// Scalars gives the scalars that the program of values takes, packed as its last parameter. Under Core.Mu.
+func (d *Device) Scalars(values []*ir.Node) []byte {
+	return d.core.Graph.Walk(values).AppendScalars(nil, nil)
+}
+
+// Module lowers the program of a key to a module of that name. Without Core.Mu.
+func (c *Core) Module(key []byte, name string) (*ir.Module, error) {
+	program, err := ir.DecodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	program.Unchecked = !c.options.Checks
+	return program.Lower(name, c.options.TupleThreshold)
+}
+
 // Placement says how a value of a partitioned program lies over the devices.
 type Placement struct {
 	Node     int     `json:"node"`     // its number, as Program.Text writes it

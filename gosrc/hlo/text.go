@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	"xla_go/gosrc/dtype"
@@ -32,6 +34,26 @@ func Dump(module []byte) (string, error) {
 		p.computation(c, c.Id == m.EntryComputationId)
 	}
 	return p.String(), nil
+}
+
+// ProtoText writes a module in the text format of protocol buffers.
+func ProtoText(module []byte) (string, error) {
+	m, err := decode("proto_text", module)
+	if err != nil {
+		return "", err
+	}
+	text, err := prototext.MarshalOptions{Multiline: true}.Marshal(m)
+	return strings.ReplaceAll(string(text), ":  ", ": "), err // the library spaces it differently from build to build
+}
+
+// ProtoJSON writes a module in the JSON format of protocol buffers.
+func ProtoJSON(module []byte) (string, error) {
+	m, err := decode("proto_json", module)
+	if err != nil {
+		return "", err
+	}
+	text, err := protojson.Marshal(m)
+	return string(text), err
 }
 
 // CountOpcodes counts the instructions of each opcode over all computations of a module (see

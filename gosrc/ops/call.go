@@ -103,6 +103,7 @@ func (c *Call) Run(row *Row, graph *ir.Graph, access TensorAccess) error {
 	for i := range c.Args {
 		c.Args[i].node = nil
 	}
+	row.calls().Add(1)
 	return row.Meta(c)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
+	"xla_go/gosrc/metrics"
 )
 
 // Row is one operator. One row serves the functional, the in-place and the out= variant.
@@ -39,7 +40,21 @@ type Row struct {
 	// Collective: replicas exchange values in it.
 	Collective bool
 
-	kind ir.Kind
+	kind    ir.Kind
+	counter *metrics.CounterData
+}
+
+// calls counts the row's calls, under torch_xla's name: xla::add for every overload of aten::add. Under the core's lock.
+func (r *Row) calls() *metrics.CounterData {
+	if r.counter == nil {
+		name := qualified(r.Name)
+		name = name[strings.Index(name, "::")+2:]
+		if dot := strings.IndexByte(name, '.'); dot >= 0 {
+			name = name[:dot]
+		}
+		r.counter = metrics.Counter("xla::" + name)
+	}
+	return r.counter
 }
 
 // qualified gives an operator's name with its namespace.

@@ -13,6 +13,7 @@ from types import ModuleType
 _MODULES = {
     "torch_xla": "xla_go.compat.torch_xla",
     "torch_xla._XLAC": "xla_go.compat.xlac",
+    "torch_xla._XLAC.lowering": "xla_go.compat.lowering",
     "torch_xla.runtime": "xla_go.compat.runtime",
     "torch_xla.core": "xla_go.compat.core",
     "torch_xla.core.xla_env_vars": "xla_go.compat.xla_env_vars",
@@ -48,6 +49,7 @@ _ON_IMPORT = {
     "torch_xla.distributed.fsdp.utils": "xla_go.compat.fsdp.utils",
     "torch_xla.distributed.xla_backend": "xla_go.compat.xla_backend",
     "torch_xla.experimental.callback": "xla_go.compat.callback",
+    "torch_xla.experimental.custom_kernel": "xla_go.compat.custom_kernel",
     "torch_xla.experimental.deprecation": "xla_go.compat.deprecation",
     "torch_xla.experimental.distributed_checkpoint": "xla_go.distributed.checkpoint",
     "torch_xla.experimental.eager": "xla_go.compat.eager",
@@ -99,6 +101,7 @@ def install() -> None:
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, sys.modules[name])
+    importlib.import_module("xla_go.compat._patched").apply()
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
 

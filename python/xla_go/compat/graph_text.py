@@ -9,21 +9,31 @@ from collections.abc import Sequence
 import torch
 
 from xla_go import _adapter, _runtime, debug
+from xla_go._torch_dlpack import _ELEMENTS
 
 _NODE = re.compile(r"%(\d+) = ([\w:.]+)\((.*?)\) : (\w+)\[([\d,]*)\]( .*)?")
 # torch_xla's names of what is not an operator.
 _NAMES = {"parameter": "xla::device_data", "scalar": "prim::Constant"}
 
 
-def _whole(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy of it (traced, and run by nobody) where its storage does not look like it."""
-    if tensor.is_contiguous() and tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes() and not (tensor.is_conj() or tensor.is_neg()):
-        return tensor
-    return tensor.detach().clone(memory_format=torch.contiguous_format)
+def _looks_like(tensor: torch.Tensor, value: str) -> bool:
+    """Whether a value of that type is what the tensor has, and not what it looks at."""
+    sizes = ",".join(map(str, tensor.shape))
+    return value == f"{_ELEMENTS.get(tensor.dtype)}[{sizes}]" and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
 def _graph(tensors: Sequence[torch.Tensor]) -> debug.Graph:
-    return debug.graph(*(_whole(tensor) for tensor in tensors))
+    """The program of the tensors. A view that is not all of its storage as that was written is copied (traced, and run by nobody)."""
+    shown = []
+    for tensor in tensors:
+        whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+        if whole:
+            *nodes, result = debug.graph(tensor).ir.splitlines()
+            number = result.split("%")[-1]
+            found = _NODE.match(next(line for line in nodes if line.startswith(f"%{number} =")))
+            whole = found is not None and _looks_like(tensor, f"{found[4]}[{found[5]}]")
+        shown.append(tensor if whole else tensor.detach().clone(memory_format=torch.contiguous_format))
+    return debug.graph(*shown)
 
 
 def _operator(name: str) -> str:
@@ -32,22 +42,26 @@ def _operator(name: str) -> str:
 
 
 def tensors_text(tensors: Sequence[torch.Tensor]) -> str:
-    """The program of the tensors, a node a line; results end with ROOT=number."""
-    lines = _graph(tensors).ir.splitlines()
-    results = re.findall(r"%(\d+)", lines[-1])
+    """The program of the tensors, a node a line, constants before all others; results end with ROOT=number."""
+    *nodes, returned = _graph(tensors).ir.splitlines()
+    results = re.findall(r"%(\d+)", returned)
+    nodes.sort(key=lambda line: " = scalar(" not in line)
+    numbers = {re.match(r"%(\d+)", line)[1]: str(place) for place, line in enumerate(nodes)}  # type: ignore[index]
     written = []
-    for line in lines[:-1]:
+    for line in nodes:
         match = _NODE.match(line)
+        renamed = re.sub(r"%(\d+)", lambda one: f"%{numbers[one[1]]}", line)
         if match is None:  # a node of several values
-            written.append(f"  {line}")
+            written.append(f"  {renamed}")
             continue
         number, name, operands, element, sizes, rest = match.groups()
         rank = len(sizes.split(",")) if sizes else 0
         layout = "{" + ",".join(map(str, reversed(range(rank)))) + "}" if rank else ""
+        operands = re.sub(r"%(\d+)", lambda one: f"%{numbers[one[1]]}", operands)
         place = re.search(r"# (.*)", rest or "")
         fields = [f"{_operator(name)}({operands})", f"location={place[1]}" if place else "", f"xla_shape={element}[{sizes}]{layout}"]
         fields += [f"ROOT={index}" for index, result in enumerate(results) if result == number]
-        written.append(f"  %{number} = {element}[{sizes}]{layout} {', '.join(filter(None, fields))}")
+        written.append(f"  %{numbers[number]} = {element}[{sizes}]{layout} {', '.join(filter(None, fields))}")
     return "\n".join(["IR {", *written, "}", ""])
 
 
@@ -89,3 +103,13 @@ def tensor_information(tensor: torch.Tensor) -> str:
         lines += ["IR: None", "XLAData:", f"  Data Device: {tensor.device}", f"  Data Shape: {shape[1] if shape else 'unknown'}"]
         lines.append(f"  Data Handle: {_adapter.storage_id(tensor) if held == 'value' else None}")
     return "\n".join(["XLA Tensor Info:", *lines, ""])
+
+
+def element_type(tensor: torch.Tensor) -> str:
+    """The element type of the node or the value behind a tensor."""
+    *nodes, returned = _graph([tensor]).ir.splitlines()
+    number = returned.split("%")[-1]
+    found = _NODE.match(next(line for line in nodes if line.startswith(f"%{number} =")))
+    if found is None:
+        raise ValueError(f"_get_xla_tensor_shape_type(): expected an array, got {nodes[-1]}")
+    return found[4]

@@ -133,6 +133,15 @@ def trace_detached(*args: Any, **kwargs: Any) -> None:
     threading.Thread(target=trace, args=args, kwargs=kwargs).start()
 
 
+_open = threading.local()  # names: those of the blocks that this thread is in, the outermost first
+
+
+def expect_no_scope() -> None:
+    """RuntimeError where this thread is in a `Trace`: a step that ends there would not be of it alone."""
+    if names := getattr(_open, "names", None):
+        raise RuntimeError(f"Expecting scope to be empty but it is {names[-1]}: end the step outside of Trace, or call sync(reset_scope=False)")
+
+
 class Trace:
     """Names the block in torch.profiler's traces. The operators in it are named by their lines with xla_go.debug.record_stacks."""
 
@@ -141,10 +150,12 @@ class Trace:
         self._range = torch.profiler.record_function(name)
 
     def __enter__(self) -> Trace:
+        _open.names = [*getattr(_open, "names", []), f"{self.name}.1"]
         self._range.__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        _open.names = _open.names[:-1]
         self._range.__exit__(*exception)
 
 

@@ -6,12 +6,14 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 
 import xla_go
 from xla_go import _adapter, _step, errors, runtime
-from xla_go.compat.graph_limit import GraphLimit
+from xla_go.compat import profiler
+from xla_go.compat.graph_limit import KnownGraphs
 
 # A package without a place of its own: the modules below it are those that install() put in place.
 __path__: list[str] = []
@@ -51,7 +53,9 @@ def real_devices() -> list[str]:
 
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
-    """xla_go.sync. There is no scope to reset: `reset_scope` is taken for the caller's sake. Starts the runtime."""
+    """xla_go.sync. RuntimeError within a `profiler.Trace`, unless reset_scope is False. Starts the runtime."""
+    if reset_scope:
+        profiler.expect_no_scope()
     _adapter.load().device_count()
     xla_go.sync(wait, cause="torch_xla.sync()")
 
@@ -71,6 +75,10 @@ def manual_seed(seed: int, device: torch.device | None = None) -> None:
     xla_go.manual_seed(seed)
 
 
+# Of each function, however often it is wrapped.
+_graphs: WeakKeyDictionary[Callable[..., Any], KnownGraphs] = WeakKeyDictionary()
+
+
 def compile(f: _Function | None = None, full_graph: bool = False, name: str | None = None, max_different_graphs: int | None = None) -> Any:
     """Wraps a function so that each call is one step, in eager mode too; usable as a decorator.
 
@@ -81,7 +89,7 @@ def compile(f: _Function | None = None, full_graph: bool = False, name: str | No
     if f is None:
         return functools.partial(compile, full_graph=full_graph, name=name, max_different_graphs=max_different_graphs)
     called = name or f.__qualname__
-    graphs = None if max_different_graphs is None else GraphLimit(max_different_graphs)
+    graphs = None if max_different_graphs is None else _graphs.setdefault(f, KnownGraphs())
 
     @functools.wraps(f)
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
@@ -97,8 +105,8 @@ def compile(f: _Function | None = None, full_graph: bool = False, name: str | No
                     if not full_graph:
                         raise
                     raise RuntimeError(f"Unexpected execution happens inside the compiled function, exiting: {called} does not stay in one graph: {error}") from error
-            if graphs is not None:
-                graphs.check()
+            if graphs is not None and max_different_graphs is not None:
+                graphs.check(max_different_graphs)
             sync()
         finally:
             if eager:

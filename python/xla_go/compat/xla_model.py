@@ -17,7 +17,7 @@ import torch
 import xla_go
 from xla_go import _adapter, _replica, _step, distributed, errors, runtime
 from xla_go.compat import xlac
-from xla_go.compat.utils.utils import for_each_instance, for_each_instance_rewrite
+from xla_go.compat.utils.utils import DataWrapper, for_each_instance, for_each_instance_rewrite
 from xla_go.distributed._batch import to_device
 
 REDUCE_SUM, REDUCE_MUL, REDUCE_AND = distributed.REDUCE_SUM, distributed.REDUCE_MUL, distributed.REDUCE_AND
@@ -212,7 +212,15 @@ def save(data: Any, file_or_path: Any, master_only: bool = True, global_master: 
 def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> list[Any]:
     """The tensors, alone or at any depth of lists, tuples and dicts, on the device; with an input_sharding divided over all."""
     target = torch.device(device)
-    return [to_device(data, target, input_sharding) for data in ([datas] if isinstance(datas, torch.Tensor) else datas)]
+    if isinstance(datas, DataWrapper):
+        return datas.from_tensors([to_device(data, target, input_sharding) for data in datas.get_tensors()])
+    if isinstance(datas, torch.Tensor):
+        datas = [datas]
+    moved = [to_device(data, target, input_sharding) for data in datas]
+    for before, after in zip(datas, moved, strict=True):
+        if isinstance(before, torch.Tensor):
+            after.requires_grad_(before.requires_grad)
+    return moved
 
 
 def get_memory_info(device: Any = None) -> dict[str, Any]:

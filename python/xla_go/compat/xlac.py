@@ -100,6 +100,11 @@ def _unsafe_buffer_pointer(tensor: torch.Tensor) -> int:
     return address
 
 
+def _get_xla_tensor_shape_type(tensor: torch.Tensor) -> str:
+    """The element type of the value that the device has, or computes, for a tensor, as HLO writes it."""
+    return graph_text.element_type(tensor)
+
+
 def _xla_tensors_from_aten(tensors: Sequence[torch.Tensor], devices: Sequence[str], shardings: Any = None) -> list[torch.Tensor]:
     """The tensors on those devices."""
     return [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
@@ -171,6 +176,18 @@ _refusing: AbstractContextManager[None] | None = None
 
 
 # --- devices ----------------------------------------------------------------------------------
+
+
+def _init_xla_lazy_backend() -> None:
+    """Has torch know the device's operators, where it does not yet; RegisterXLAFunctions counts the one time."""
+    global _registered
+    _adapter.load()
+    if not _registered:
+        _registered = True
+        _runtime.perform("AddToCounter", "RegisterXLAFunctions", 1)
+
+
+_registered = False
 
 
 def _init_computation_client() -> None:

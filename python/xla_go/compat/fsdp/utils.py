@@ -8,7 +8,7 @@ from types import MethodType
 from typing import Any
 
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from xla_go.compat._missing import attribute_error
 
@@ -21,7 +21,8 @@ def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
     def checkpointed(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
         given = [*arguments, *keywords.values()]
         if any(isinstance(one, torch.Tensor) and one.requires_grad for one in given):
-            return checkpoint(forward, *arguments, use_reentrant=False, **keywords)
+            with set_checkpoint_early_stop(False):  # what has effects in forward has them again, as with torch_xla
+                return checkpoint(forward, *arguments, use_reentrant=False, **keywords)
         return forward(*arguments, **keywords)
 
     module.forward = MethodType(checkpointed, module)  # type: ignore[method-assign]

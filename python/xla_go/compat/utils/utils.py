@@ -138,7 +138,7 @@ def check_env_flag(name: str, default: str = "") -> bool:
 
 def _children(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
+        return [part for pair in value.items() for part in pair]
     if isinstance(value, (list, tuple, set)):
         return list(value)
     return list(value.__dict__.values()) if hasattr(value, "__dict__") else []
@@ -174,7 +174,8 @@ def for_each_instance_rewrite(value: Any, select_fn: Callable[[Any], bool], fn: 
             result = type(one)()
             done[id(one)] = one, result
             for key, item in one.items():
-                result[rewrite(key)] = rewrite(item)
+                new = rewrite(key)  # before its item, as for_each_instance has it
+                result[new] = rewrite(item)
         elif isinstance(one, list):
             result = type(one)()
             done[id(one)] = one, result
