@@ -96,7 +96,38 @@ def test_compile_wrapper(child: Child) -> None:
     try:
         reader(torch.ones(3, device="xla"))
     except RuntimeError as error:
-        assert "expected reader to stay in one graph" in str(error)
+        assert "reader does not stay in one graph" in str(error)
+    else:
+        raise AssertionError("expected an error")
+    """
+    )
+
+
+def test_limit_of_graphs_and_precision(child: Child) -> None:
+    child(
+        INSTALL
+        + """
+    import torch_xla.backends
+    def double(x):
+        return x + x
+    def run(size):
+        return torch_xla.compile(double, max_different_graphs=1)(torch.ones(size, device="xla"))
+    assert run(10).tolist() == run(10).tolist() == [2.] * 10
+    try:
+        run(5)
+    except RuntimeError as error:
+        assert "f32[5]" in str(error) and "f32[10]" in str(error), error
+    else:
+        raise AssertionError("expected an error")
+    x = torch.ones(4, 4, device="xla")
+    assert torch_xla.backends.get_mat_mul_precision() == "default"
+    torch_xla.backends.set_mat_mul_precision("highest")
+    assert torch_xla.backends.get_mat_mul_precision() == "highest"
+    assert "operand_precision={highest,highest}" in torch_xla._XLAC._get_xla_tensors_hlo([x @ x])
+    try:
+        torch_xla.backends.set_mat_mul_precision("exact")
+    except ValueError as error:
+        assert "exact" in str(error)
     else:
         raise AssertionError("expected an error")
     """
@@ -107,7 +138,7 @@ def test_what_is_missing_says_so(child: Child) -> None:
     child(
         INSTALL
         + """
-    for module, name in ((torch_xla, "assume_pure"), (xr, "get_master_ip"), (xm, "xla_replication_devices")):
+    for module, name in ((torch_xla, "assume_pure"), (xr, "get_master_ip"), (xm, "DeviceContext")):
         try:
             getattr(module, name)
         except AttributeError as error:
