@@ -24,7 +24,8 @@ typedef struct xla_go_error {
   int32_t code;  // canonical status code
   // What the Python side should raise: 0 the class of `code`; 1 IndexError; 2 TypeError;
   // 3 ValueError; 4 NotImplementedError; 5 plain RuntimeError with torch's own wording;
-  // 6 nothing: the row cannot express this call (a data-dependent shape), run torch's CPU fallback.
+  // 6 nothing: the row cannot express this call (a data-dependent shape), run torch's CPU fallback;
+  // 7 torch.linalg.LinAlgError.
   int32_t python_kind;
   char message[XLA_GO_MESSAGE_BYTES];  // NUL-terminated UTF-8, without the code's name
 } xla_go_error;

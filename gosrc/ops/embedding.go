@@ -1,10 +1,13 @@
 package ops
 
 import (
+	"fmt"
+
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
 )
 
 // Embedding tables.
@@ -13,7 +16,47 @@ func init() {
 	register(
 		&Row{Name: "embedding", Checks: true, Meta: metaEmbedding, Lower: lowerEmbedding},
 		&Row{Name: "embedding_dense_backward", Meta: metaEmbeddingBackward, Lower: lowerEmbeddingBackward, Variables: variablePadding},
+		&Row{Name: "embedding_renorm", Checks: true, InPlace: []string{"embedding_renorm_"}, Out: []string{"embedding_renorm.out"}, Meta: metaEmbeddingRenorm, Lower: lowerEmbeddingRenorm, Variables: variableOrder},
 	)
+}
+
+// metaEmbeddingRenorm: (self, indices, max_norm, norm_type).
+func metaEmbeddingRenorm(c *Call) error {
+	const function = "embedding_renorm_"
+	if rank := c.Rank(0); rank != 2 {
+		return Errorf("Expected 2-dimensional tensor, but got %d-dimensional tensor for argument #1 'self' (while checking arguments for %s)", rank, function)
+	}
+	if d := c.Dtype(1); !isIndexType(d) {
+		return Errorf("Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; but got torch.%sTensor instead (while checking arguments for %s)", torchClass(d), function)
+	}
+	d := c.Dtype(0)
+	if !d.IsFloat() {
+		return status.Torchf(status.NotImplementedError, "norm(): input dtype should be either floating point or complex. Got %s instead.", torchClass(d))
+	}
+	c.Operand(c.Node(0), c.Node(1), c.FloatNode(c.Float(2, 0), d.OpMath()))
+	c.AttrFloat(c.Float(3, 2))
+	return c.Out(d, c.Dims(0))
+}
+
+// lowerEmbeddingRenorm scales down the rows that the indices name and whose norm is above the limit.
+func lowerEmbeddingRenorm(l *ir.Lowering) hlo.Value {
+	b, weight := l.B, l.In(0)
+	order := l.Number()
+	rows := weight.Dims()[0]
+	l.CheckRange(1, -rows, rows, ir.Refusal{Exception: status.IndexError, Text: fmt.Sprintf("select(): index %s out of range for tensor of size %s at dimension 0", ir.CheckedValue, dimsText(weight.Dims()))})
+	if numElements(weight.Dims()) == 0 {
+		return weight
+	}
+	index := wrapNegative(b, flatten(b, l.In(1)), rows)
+	d := l.Dtype.OpMath()
+	norm := flatten(b, normOver(b, as(b, takeSlices(b, weight, index, 0), d), order, 1<<1))
+	dims := norm.Dims()
+	largest := b.Broadcast(l.In(2), dims, nil)
+	scaled := b.Binary(hlo.Divide, largest, b.Binary(hlo.Add, norm, b.Full(d, 1e-7, dims...)))
+	factor := b.Select(b.Compare("GT", norm, largest), scaled, b.Full(d, 1, dims...))
+	// A row that is named twice gets the same factor twice.
+	factors := putSlices(b, b.Full(d, 1, rows), narrowPositions(b, index, rows), factor, 0, hlo.Minimum)
+	return as(b, b.Binary(hlo.Multiply, as(b, weight, d), b.Broadcast(factors, weight.Dims(), []int{0})), l.Dtype)
 }
 
 // checkIndices checks the type of an embedding's indices, argument number from zero.

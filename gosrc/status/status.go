@@ -121,6 +121,7 @@ const (
 	RuntimeError        Exception = 5
 	// CPUFallback raises nothing: the operator cannot express this call and asks for torch's CPU fallback.
 	CPUFallback Exception = 6
+	LinAlgError Exception = 7 // torch.linalg.LinAlgError
 )
 
 // Torchf makes an error with torch's wording that raises the given Python class.

@@ -12,6 +12,22 @@ namespace {
 constexpr int code_count = 17;  // canonical codes run from 0 to 16
 PyObject* code_classes[code_count] = {};
 
+// torch.linalg.LinAlgError, which torch's libraries do not export. A new reference for the life of the process.
+PyObject* linalg_error() {
+  static PyObject* const type = [] {
+    PyObject* module = PyImport_ImportModule("torch.linalg");
+    PyObject* found = module != nullptr ? PyObject_GetAttrString(module, "LinAlgError") : nullptr;
+    Py_XDECREF(module);
+    if (found == nullptr) {
+      PyErr_Clear();
+      Py_INCREF(PyExc_RuntimeError);
+      found = PyExc_RuntimeError;  // its base class
+    }
+    return found;
+  }();
+  return type;
+}
+
 // torch asks python_type() with the GIL held, at the place where the exception becomes Python's.
 class TypedError final : public torch::PyTorchError {
  public:
@@ -31,6 +47,8 @@ class TypedError final : public torch::PyTorchError {
         return PyExc_NotImplementedError;
       case PythonKind::runtime_error:
         return PyExc_RuntimeError;
+      case PythonKind::linalg_error:
+        return linalg_error();
       case PythonKind::by_code:
         break;
     }

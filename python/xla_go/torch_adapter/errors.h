@@ -19,6 +19,7 @@ enum class PythonKind : int {
   not_implemented_error = 4,
   runtime_error = 5,
   cpu_fallback = 6,  // no exception: the row cannot express the call, torch's CPU kernel can
+  linalg_error = 7,
 };
 
 // Throws the exception for a failed call of the runtime.
