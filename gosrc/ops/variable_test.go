@@ -53,6 +53,8 @@ func variableCases() []variableCase {
 			calls(args(x, floatArg(0.5)), args(x, floatArg(-0.5)))},
 		{"round.decimals", calls(args(x, intArg(0)), args(x, intArg(3))), calls(args(x, intArg(-1)))},
 		{"renorm", calls(args(x, floatArg(2), intArg(0), floatArg(1)), args(x, floatArg(1.5), intArg(0), floatArg(3))), nil},
+		{"embedding_renorm", calls(args(x, tensorOf(dtype.S64, 2), floatArg(1), floatArg(2)), args(x, tensorOf(dtype.S64, 2), floatArg(3), floatArg(1.5))),
+			calls(args(x, tensorOf(dtype.S64, 3), floatArg(1), floatArg(2)))},
 		{"_cdist_forward", calls(args(x, x, floatArg(2), intArg(2)), args(x, x, floatArg(3), intArg(2))),
 			calls(args(x, x, floatArg(2), intArg(1)), args(x, x, floatArg(0), intArg(2)))},
 		{"_cdist_backward", calls(args(tensorOf(dtype.F32, 6, 6), x, x, floatArg(2), tensorOf(dtype.F32, 6, 6)), args(tensorOf(dtype.F32, 6, 6), x, x, floatArg(0.5), tensorOf(dtype.F32, 6, 6))), nil},
