@@ -57,9 +57,6 @@ func metaEmbeddingBag(c *Call) error {
 	if mode < bagSum || mode > bagMax {
 		return Errorf("`mode` must be sum, mean, or max.")
 	}
-	if c.Bool(5) {
-		return fallback(c, "device xla has no sparse layouts")
-	}
 	weighted := c.IsTensor(6)
 	if weighted {
 		if mode != bagSum {

@@ -57,14 +57,16 @@ class Comparer:
     """Compares nested results of one case.
 
     `truth` gives the results computed by the CPU in float64, or to more digits for the entries that `exact` lists: a result that is
-    outside of the tolerance is right where it is within the tolerance of them, or no further from them than twice the CPU's own result. With `values` False only kinds, dtypes and sizes are
-    compared.
+    outside of the tolerance is right where it is within the tolerance of them, or no further from them than twice the CPU's own
+    result, or, with `in_norm`, no further than the tolerance's share of the largest element. With `values` False only kinds,
+    dtypes and sizes are compared.
     """
 
-    def __init__(self, tolerance: dict[torch.dtype, tuple[float, float]], truth: Callable[[], Any], values: bool) -> None:
+    def __init__(self, tolerance: dict[torch.dtype, tuple[float, float]], truth: Callable[[], Any], values: bool, in_norm: bool = False) -> None:
         self.tolerance = tolerance
         self.truth = truth
         self.values = values
+        self.in_norm = in_norm
         self.by_truth = False
 
     def __call__(self, got: Any, want: Any) -> None:
@@ -126,7 +128,10 @@ class Comparer:
             return False
         if not finite.any():
             return True
-        return bool((got - truth)[finite].abs().max() <= 2 * (want - truth)[finite].abs().max())
+        furthest = (got - truth)[finite].abs().max()
+        if self.in_norm and furthest <= rtol * truth[finite].abs().max():
+            return True
+        return bool(furthest <= 2 * (want - truth)[finite].abs().max())
 
 
 def expect(condition: bool, message: str) -> None:

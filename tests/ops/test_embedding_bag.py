@@ -87,7 +87,9 @@ def test_arguments_that_do_not_fit():
     check_error(bag(), WEIGHT.int(), INDICES, offsets)
     check_error(bag(), WEIGHT[0], INDICES, offsets)
     check_error(bag(False, 3), WEIGHT, INDICES, offsets)
-    weighted = lambda mode: lambda w, i, o, e: torch.ops.aten._embedding_bag(w, i, o, False, mode, False, e)[0].cpu()
+    def weighted(mode):
+        return lambda w, i, o, e: torch.ops.aten._embedding_bag(w, i, o, False, mode, False, e)[0].cpu()
+
     check_error(weighted(1), WEIGHT, INDICES, offsets, torch.ones(7))
     check_error(weighted(0), WEIGHT, INDICES, offsets, torch.ones(7).double())
     with pytest.raises(RuntimeError, match=r"takes value 6 which is not in the valid range \[0, 6\)"):

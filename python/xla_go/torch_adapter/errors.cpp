@@ -12,7 +12,8 @@ namespace {
 constexpr int code_count = 17;  // canonical codes run from 0 to 16
 PyObject* code_classes[code_count] = {};
 
-// torch.linalg.LinAlgError, which torch's libraries do not export. A new reference for the life of the process.
+// torch.linalg.LinAlgError, which torch's libraries do not export. A new reference for the life of
+// the process.
 PyObject* linalg_error() {
   static PyObject* const type = [] {
     PyObject* module = PyImport_ImportModule("torch.linalg");
