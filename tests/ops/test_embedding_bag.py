@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from oracle import check, check_error
+from oracle import NEWEST, check, check_error
 
 WEIGHT = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
 INDICES = torch.tensor([0, 1, 5, 3, 3, 2, 1])
@@ -21,7 +21,7 @@ def test_bags(offsets, mode):
         check(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, padding_idx=3), weight, INDICES, at)
     weight = WEIGHT.clone().requires_grad_()
     check(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode), weight, INDICES.int(), torch.tensor(offsets).int())
-    if mode != "max":
+    if mode != "max" and NEWEST:  # torch 2.9's CPU kernel divides by how often other indices occur
         check(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, scale_grad_by_freq=True), weight, INDICES, torch.tensor(offsets))
 
 
