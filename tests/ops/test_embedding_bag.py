@@ -86,7 +86,9 @@ def test_arguments_that_do_not_fit():
     check_error(bag(), WEIGHT, INDICES.float(), offsets)
     check_error(bag(), WEIGHT.int(), INDICES, offsets)
     check_error(bag(), WEIGHT[0], INDICES, offsets)
-    check_error(bag(False, 3), WEIGHT, INDICES, offsets)
+    if NEWEST:  # an unknown mode ends the process of torch 2.9
+        check_error(bag(False, 3), WEIGHT, INDICES, offsets)
+
     def weighted(mode):
         return lambda w, i, o, e: torch.ops.aten._embedding_bag(w, i, o, False, mode, False, e)[0].cpu()
 
