@@ -5,21 +5,8 @@ import (
 	"time"
 
 	"xla_go/gosrc/client/fakeclient"
-	"xla_go/gosrc/executor"
 	"xla_go/gosrc/status"
 )
-
-// poll waits for a root's value as a read does, at most a moment.
-func (f faked) poll(r *executor.Root) (done bool, err error) {
-	f.Helper()
-	f.core.Mu.Lock()
-	buffer := r.Value().Buffer
-	buffer.Retain()
-	f.core.Mu.Unlock()
-	w := f.core.NewWait(buffer)
-	defer w.Close()
-	return w.Poll(100 * time.Millisecond)
-}
 
 // Results that are computed one by one after a failure that has passed are given to nobody before the failure can be
 // told: whoever reads the first one while the last one is still computed would take the step for an undisturbed one.
@@ -32,8 +19,10 @@ func TestPassingFailureIsToldByTheFirstRead(t *testing.T) {
 	f.client.FailAt(fakeclient.Execute, 1, failure)
 	f.client.Delay(fakeclient.Execute, 100*time.Millisecond) // each result by itself comes so much after the one before
 	f.mustCut()
+	w := f.wait(a)
+	defer w.Close()
 	for deadline := time.Now().Add(20 * time.Second); ; {
-		done, err := f.poll(a)
+		done, err := w.Poll(100 * time.Millisecond)
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("the read has not ended well: %v", err)
 		}

@@ -136,14 +136,19 @@ func (f *fixture) cut() error {
 	return err
 }
 
-// data waits for the root's value and gives it.
-func (f *fixture) data(r *executor.Root) (client.Data, error) {
-	f.Helper()
+// wait follows the root's value; the caller closes it.
+func (f *fixture) wait(r *executor.Root) *executor.Wait {
 	f.core.Mu.Lock()
 	buffer := r.Value().Buffer
 	buffer.Retain()
 	f.core.Mu.Unlock()
-	w := f.core.NewWait(buffer)
+	return f.core.NewWait(buffer)
+}
+
+// data waits for the root's value and gives it.
+func (f *fixture) data(r *executor.Root) (client.Data, error) {
+	f.Helper()
+	w := f.wait(r)
 	defer w.Close()
 	done, err := w.Poll(time.Minute)
 	if err != nil {

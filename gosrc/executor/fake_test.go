@@ -299,11 +299,7 @@ func TestCutReturnsBeforeTheRunEnds(t *testing.T) {
 			t.Fatalf("%d runs were queued while the first one goes on, want %d", f.client.Count(fakeclient.Execute), queued+1)
 		}
 	}
-	f.core.Mu.Lock()
-	buffer := x.Value().Buffer
-	buffer.Retain()
-	f.core.Mu.Unlock()
-	w := f.core.NewWait(buffer)
+	w := f.wait(x)
 	defer w.Close()
 	if done, err := w.Poll(20 * time.Millisecond); done || err != nil {
 		t.Errorf("a value of a run that goes on: done %v, %v", done, err)

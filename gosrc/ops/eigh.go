@@ -60,7 +60,7 @@ func lowerEigh(l *ir.Lowering) []hlo.Value {
 	}
 	x = evenColumns(b, hermitian(b, x, lower), true)
 	values, vectors := eigen(b, x, wanted)
-	values = along(b, values, rank-2, 0, n)
+	values = sliceDim(b, values, rank-2, 0, n)
 	values, order := sortWithPositions(b, values, rank-2, false, true)
 	if !wanted {
 		return []hlo.Value{values, b.Full(d, 0, 0)}
@@ -87,9 +87,7 @@ func eigen(b *hlo.Builder, x hlo.Value, wanted bool) (values, vectors hlo.Value)
 	rank := len(dims)
 	n := dims[rank-1]
 	half := n / 2
-	scale := greatestPart(b, x, []int{rank - 2, rank - 1})
-	scale = b.Select(b.Compare("EQ", scale, b.Full(scale.Dtype(), 0, batchOf(dims)...)), b.Full(scale.Dtype(), 1, batchOf(dims)...), scale)
-	x = divideReal(b, x, spreadOver(b, scale, dims))
+	x, scale := inUnits(b, x, 2)
 	init := []hlo.Value{x}
 	if wanted {
 		init = append(init, identityMatrix(b, d, dims))

@@ -134,10 +134,16 @@ func lowerEmbeddingBackward(l *ir.Lowering) hlo.Value {
 	}
 	index = narrowPositions(b, index, weights)
 	if scale {
-		uses := putSlices(b, b.Full(dtype.S32, 0, weights), index, b.FullInt(dtype.S32, 1, count), 0, hlo.Add)
-		each := as(b, takeSlices(b, uses, index, 0), d)
-		each = b.Binary(hlo.Maximum, each, b.Full(d, 1, count))
-		grad = b.Binary(hlo.Divide, grad, b.Broadcast(each, grad.Dims(), []int{0}))
+		grad = byFrequency(b, grad, index, weights)
 	}
 	return as(b, putSlices(b, b.Full(d, 0, weights, width), index, grad, 0, hlo.Add), l.Dtype)
+}
+
+// byFrequency divides the gradient that each index gives to its row of the table by how often the row is named.
+func byFrequency(b *hlo.Builder, grad, index hlo.Value, rows int64) hlo.Value {
+	count := index.Dims()[0]
+	uses := putSlices(b, b.Full(dtype.S32, 0, rows), index, b.FullInt(dtype.S32, 1, count), 0, hlo.Add)
+	each := as(b, takeSlices(b, uses, index, 0), grad.Dtype())
+	each = b.Binary(hlo.Maximum, each, b.Full(grad.Dtype(), 1, count))
+	return b.Binary(hlo.Divide, grad, b.Broadcast(each, grad.Dims(), []int{0}))
 }

@@ -131,7 +131,7 @@ func lowerEmbeddingBag(l *ir.Lowering) []hlo.Value {
 	chosen := inBags(t, 0)
 	var out hlo.Value
 	if mode == bagMax {
-		out, chosen = greatestOfBags(b, values, index, target, bags, t)
+		out, chosen = greatestOfBags(b, values, index, target, uses)
 	} else {
 		out = putSlices(b, b.Full(computed, 0, bags, width), target, values, 0, hlo.Add)
 		if mode == bagMean {
@@ -171,7 +171,9 @@ func checkOffsets(l *ir.Lowering, offsets hlo.Value, count int64) {
 }
 
 // greatestOfBags gives the greatest values of each bag, 0 for an empty one, and the index of the first row that has each.
-func greatestOfBags(b *hlo.Builder, values, index, target hlo.Value, bags int64, t dtype.Dtype) (out, chosen hlo.Value) {
+// uses counts the rows of each bag.
+func greatestOfBags(b *hlo.Builder, values, index, target, uses hlo.Value) (out, chosen hlo.Value) {
+	t, bags := uses.Dtype(), uses.Dims()[0]
 	count, width := values.Dims()[0], values.Dims()[1]
 	dims := []int64{bags, width}
 	d := values.Dtype()
@@ -187,8 +189,7 @@ func greatestOfBags(b *hlo.Builder, values, index, target hlo.Value, bags int64,
 	empty := b.Compare("EQ", first, none)
 	chosen = as(b, takeSlices(b, index, clampPositions(b, first, count), 0), t)
 	chosen = b.Select(empty, b.FullInt(t, 0, dims...), chosen)
-	uses := putSlices(b, b.FullInt(place, 0, bags), target, b.FullInt(place, 1, count), 0, hlo.Add)
-	unused := b.Broadcast(b.Compare("EQ", uses, b.FullInt(place, 0, bags)), dims, []int{0})
+	unused := b.Broadcast(b.Compare("EQ", uses, b.FullInt(t, 0, bags)), dims, []int{0})
 	return b.Select(unused, b.Full(d, 0, dims...), out), chosen
 }
 
@@ -217,10 +218,10 @@ func metaEmbeddingBagBackward(bag int) func(c *Call) error {
 
 func lowerEmbeddingBagBackward(l *ir.Lowering) hlo.Value {
 	b, bag, sizes := l.B, l.In(2), l.In(3)
-	byFrequency, mode, padding := l.Bool(), l.Int(), l.Int()
+	scale, mode, padding := l.Bool(), l.Int(), l.Int()
 	index := flatten(b, l.In(1))
 	count := index.Dims()[0]
-	bags, width := matrixSize(l.In(0).Dims())
+	bags, _ := matrixSize(l.In(0).Dims())
 	d := l.Dtype.OpMath()
 	grad := as(b, l.In(0), d)
 	zeros := b.Full(d, 0, l.Dims...)
@@ -244,11 +245,8 @@ func lowerEmbeddingBagBackward(l *ir.Lowering) hlo.Value {
 	}
 	skipped := b.Compare("LT", target, b.FullInt(target.Dtype(), 0, count))
 	index = narrowPositions(b, b.Select(skipped, b.FullInt(index.Dtype(), -1, count), index), l.Dims[0])
-	if byFrequency {
-		uses := putSlices(b, b.FullInt(dtype.S32, 0, l.Dims[0]), index, b.FullInt(dtype.S32, 1, count), 0, hlo.Add)
-		often := as(b, takeSlices(b, uses, clampPositions(b, index, l.Dims[0]), 0), d)
-		often = b.Binary(hlo.Maximum, often, b.Full(d, 1, count))
-		each = b.Binary(hlo.Divide, each, b.Broadcast(often, []int64{count, width}, []int{0}))
+	if scale {
+		each = byFrequency(b, each, index, l.Dims[0])
 	}
 	return as(b, putSlices(b, zeros, index, each, 0, hlo.Add), l.Dtype)
 }

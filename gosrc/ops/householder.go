@@ -90,12 +90,9 @@ func reflectionOf(b *hlo.Builder, x, here, under hlo.Value) reflection {
 	last := len(dims) - 1
 	zeros := b.Full(d, 0, dims...)
 	counted := b.Select(b.Binary(hlo.Or, here, under), x, zeros)
-	scale := greatestPart(b, counted, []int{last})
+	scaled, scale := inUnits(b, counted, 1)
 	rd := scale.Dtype()
 	number := func(v float64) hlo.Value { return b.Full(rd, v, batchDims(dims)...) }
-	isZero := b.Compare("EQ", scale, number(0))
-	scale = b.Select(isZero, number(1), scale)
-	scaled := divideReal(b, counted, b.Broadcast(scale, dims, leading(last)))
 
 	alpha := pick(b, scaled, here, last)
 	rest := b.Select(under, scaled, zeros)
@@ -201,6 +198,20 @@ func greatestPart(b *hlo.Builder, x hlo.Value, dims []int) hlo.Value {
 		size = b.Binary(hlo.Maximum, size, b.Unary(hlo.Abs, b.Unary(hlo.Imag, x)))
 	}
 	return b.ReduceOp(hlo.Maximum, size, b.Scalar(size.Dtype(), 0), dims)
+}
+
+// inUnits divides numbers by the greatest of them along the last dimensions, or by 1 where all are 0, and gives that scale: their
+// squares are numbers then.
+func inUnits(b *hlo.Builder, x hlo.Value, last int) (scaled, scale hlo.Value) {
+	kept := x.Rank() - last
+	over := make([]int, last)
+	for i := range over {
+		over[i] = kept + i
+	}
+	scale = greatestPart(b, x, over)
+	d, dims := scale.Dtype(), scale.Dims()
+	scale = b.Select(b.Compare("EQ", scale, b.Full(d, 0, dims...)), b.Full(d, 1, dims...), scale)
+	return divideReal(b, x, spreadOver(b, scale, x.Dims())), scale
 }
 
 // fromReal gives real numbers as those of d, which may be complex.

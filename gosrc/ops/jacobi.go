@@ -17,8 +17,8 @@ const jacobiSweeps = 30
 // there are columns, each over the whole matrix. LAPACK, which torch's CPU kernels use, does more in one.
 const jacobiLimit = 256
 
-// rotation diagonalises pairs of columns: those of the left half become c·left - s·right, those of the right half
-// conj(s)·left + c·right, up to phases: see turn.
+// rotation diagonalises pairs of columns: with the right half multiplied by phase, the left half becomes c·left - s·right,
+// the right half s·left + c·right. c and s are real.
 type rotation struct{ c, s, phase hlo.Value }
 
 // rotationOf makes the rotation of Hermitian matrices [[a, x], [conj(x), d]]; a and d are real. Where x is 0 nothing is turned.
@@ -52,7 +52,7 @@ func sizeOf(b *hlo.Builder, x hlo.Value) hlo.Value {
 func (r rotation) turn(b *hlo.Builder, x hlo.Value, dim int) hlo.Value {
 	rank := x.Rank()
 	half := x.Dims()[dim] / 2
-	left, right := along(b, x, dim, 0, half), along(b, x, dim, half, 2*half)
+	left, right := sliceDim(b, x, dim, 0, half), sliceDim(b, x, dim, half, 2*half)
 	phase := r.phase
 	if dim == rank-2 {
 		phase = conjugated(b, phase)
@@ -73,24 +73,17 @@ func partners(b *hlo.Builder, left, right hlo.Value, dim int) hlo.Value {
 	if half == 1 {
 		return b.Concatenate([]hlo.Value{left, right}, dim)
 	}
-	parts := []hlo.Value{along(b, left, dim, 0, 1), along(b, right, dim, 0, 1)}
+	parts := []hlo.Value{sliceDim(b, left, dim, 0, 1), sliceDim(b, right, dim, 0, 1)}
 	if half > 2 {
-		parts = append(parts, along(b, left, dim, 1, half-1))
+		parts = append(parts, sliceDim(b, left, dim, 1, half-1))
 	}
-	parts = append(parts, along(b, right, dim, 1, half), along(b, left, dim, half-1, half))
+	parts = append(parts, sliceDim(b, right, dim, 1, half), sliceDim(b, left, dim, half-1, half))
 	return b.Concatenate(parts, dim)
-}
-
-// along cuts a range out of one dimension.
-func along(b *hlo.Builder, x hlo.Value, dim int, from, to int64) hlo.Value {
-	start := make([]int64, x.Rank())
-	start[dim] = from
-	return b.Slice(x, start, replaceDim(x.Dims(), dim, to), nil)
 }
 
 // sweepUntil repeats sweep while it says that something of any batch is still to be rotated.
 func sweepUntil(b *hlo.Builder, name string, init []hlo.Value, sweep func(b *hlo.Builder, state []hlo.Value) (next []hlo.Value, unfinished hlo.Value)) []hlo.Value {
-	init = append([]hlo.Value{b.ScalarInt(dtype.S32, 0), boolScalar(b, true)}, init...)
+	init = append([]hlo.Value{b.ScalarInt(dtype.S32, 0), b.Scalar(dtype.Bool, 1)}, init...)
 	cond := b.Computation(name+"_continues", func(sub *hlo.Builder) {
 		state := sub.StateParameters(shapesOf(init))
 		sub.Return(sub.Binary(hlo.And, state[1], sub.Compare("LT", state[0], sub.ScalarInt(dtype.S32, jacobiSweeps))))
@@ -99,25 +92,13 @@ func sweepUntil(b *hlo.Builder, name string, init []hlo.Value, sweep func(b *hlo
 		state := sub.StateParameters(shapesOf(init))
 		count := sub.Binary(hlo.Add, state[0], sub.ScalarInt(dtype.S32, 1))
 		next, unfinished := sweep(sub, state[2:])
-		dims := make([]int, unfinished.Rank())
-		for i := range dims {
-			dims[i] = i
-		}
 		any := unfinished
-		if len(dims) > 0 {
-			any = sub.ReduceOp(hlo.Or, unfinished, boolScalar(sub, false), dims)
+		if rank := unfinished.Rank(); rank > 0 {
+			any = sub.ReduceOp(hlo.Or, unfinished, sub.Scalar(dtype.Bool, 0), leading(rank))
 		}
 		sub.ReturnTuple(append([]hlo.Value{count, any}, next...)...)
 	})
 	return b.While(init, cond, body)[2:]
-}
-
-func boolScalar(b *hlo.Builder, v bool) hlo.Value {
-	n := int64(0)
-	if v {
-		n = 1
-	}
-	return b.ScalarInt(dtype.Bool, n)
 }
 
 // jacobiTolerance is what is left of a pair, relative to the numbers it consists of, when it counts as rotated.

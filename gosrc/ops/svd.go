@@ -92,10 +92,8 @@ func singular(b *hlo.Builder, x hlo.Value, full, wanted bool) (left, values, rig
 	d := x.Dtype()
 	rank := x.Rank()
 	m, n := matrixSize(x.Dims())
-	batch := batchOf(x.Dims())
-	scale := greatestPart(b, x, []int{rank - 2, rank - 1})
-	scale = b.Select(b.Compare("EQ", scale, b.Full(scale.Dtype(), 0, batch...)), b.Full(scale.Dtype(), 1, batch...), scale)
-	packed, tau := factorQR(b, divideReal(b, x, spreadOver(b, scale, x.Dims())))
+	x, scale := inUnits(b, x, 2)
+	packed, tau := factorQR(b, x)
 	w, v := orthogonalColumns(b, adjoint(b, keepUpper(b, part(b, packed, 0, n, 0, n))), wanted)
 
 	lengths := b.Unary(hlo.Sqrt, b.ReduceOp(hlo.Add, sizeSquared(b, w), b.Scalar(d.Real(), 0), []int{rank - 2}))
@@ -154,7 +152,7 @@ func orthogonalColumns(b *hlo.Builder, x hlo.Value, wanted bool) (w, v hlo.Value
 		state = countedLoop(b, "singular_round", n-1, state, func(b *hlo.Builder, _ hlo.Value, state []hlo.Value) []hlo.Value {
 			last := len(state) - 1
 			x := state[0]
-			left, right := along(b, x, rank-1, 0, half), along(b, x, rank-1, half, n)
+			left, right := sliceDim(b, x, rank-1, 0, half), sliceDim(b, x, rank-1, half, n)
 			first, second := sum(b, sizeSquared(b, left)), sum(b, sizeSquared(b, right))
 			between := sum(b, b.Binary(hlo.Multiply, conjugated(b, left), right))
 			// The sine of what is missing to a right angle, squared.
@@ -189,7 +187,7 @@ func checkNoNaN(l *ir.Lowering, function string, x hlo.Value) {
 		where = " (Batch element " + ir.CheckedValue + "):"
 	}
 	nan := b.Compare("NE", x, x)
-	failed := b.ReduceOp(hlo.Or, nan, boolScalar(b, false), []int{rank - 2, rank - 1})
+	failed := b.ReduceOp(hlo.Or, nan, b.Scalar(dtype.Bool, 0), []int{rank - 2, rank - 1})
 	batch := batchOf(dims)
 	number := b.Reshape(b.Iota(dtype.S64, []int64{numElements(batch)}, 0), batch)
 	l.CheckNone(failed, number, ir.Refusal{Exception: status.LinAlgError, Text: function + ":" + where + " The algorithm failed to converge because the input matrix contained non-finite values."})
