@@ -54,18 +54,26 @@ func scalarNode(c *Call, a *Argument) *ir.Node {
 	return c.ScalarOf(a, dtype.F32)
 }
 
-// fusedScaling adds what gradient scaling gives, after everything else; scaling finds it again.
-func fusedScaling(c *Call, scale, found int) {
+// fusedParameter makes the node of one parameter's step and puts its results into the tensors, of which the gradient is the
+// last: it is written only where it was scaled. numbers follow the tensors' values; what gradient scaling gives, arguments scale
+// and found, comes after everything else, where fusedStep.scaling finds it again.
+func fusedParameter(c *Call, into []*Argument, numbers []*ir.Node, flags []bool, scale, found int) error {
+	for _, a := range into {
+		c.Operand(c.NodeOf(a))
+	}
+	c.Operand(numbers...)
+	for _, flag := range flags {
+		c.AttrBool(flag)
+	}
 	for _, i := range []int{scale, found} {
 		c.AttrBool(!c.IsNone(i))
 		if !c.IsNone(i) {
 			c.Operand(scalarNode(c, &c.Args[i]))
 		}
 	}
-}
-
-// fusedWrite makes the node of one parameter's step and puts its results into the tensors.
-func fusedWrite(c *Call, into ...*Argument) error {
+	if c.IsNone(scale) {
+		into = into[:len(into)-1]
+	}
 	n := c.Many()
 	for i, a := range into {
 		if err := c.WriteTo(a, c.Element(n, i, a.Dtype, a.View.Sizes)); err != nil {
@@ -82,8 +90,8 @@ type fusedStep struct {
 	compute dtype.Dtype
 	next    int // operand
 	olds    []hlo.Value
-	scaled  bool
-	found   hlo.Value
+	// The gradient without its scale, which is a result, and where a gradient was not finite; empty where there is no scaling.
+	unscaled, found hlo.Value
 }
 
 func newFusedStep(l *ir.Lowering) *fusedStep {
@@ -110,20 +118,27 @@ func (s *fusedStep) by(x, scalar hlo.Value) hlo.Value {
 	return s.mul(x, s.BroadcastTo(scalar, x.Dims()))
 }
 
-// scaling takes what fusedScaling added, and gives the gradient without its scale.
-func (s *fusedStep) scaling(gradient hlo.Value) hlo.Value {
-	if s.scaled = s.l.Bool(); s.scaled {
+// scaling takes what gradient scaling gives, and gives the gradient to go by: without its scale, and negative to maximize.
+func (s *fusedStep) scaling(gradient hlo.Value, maximize bool) hlo.Value {
+	if s.l.Bool() {
 		gradient = s.div(gradient, s.BroadcastTo(s.scalar(), gradient.Dims()))
+		s.unscaled = gradient
 	}
 	if s.l.Bool() {
 		found := s.scalar()
 		s.found = s.equal(found, s.one(found))
+	}
+	if maximize {
+		gradient = s.neg(gradient)
 	}
 	return gradient
 }
 
 // results are the new values in the order in which tensor took the old ones, which stay where a gradient was not finite.
 func (s *fusedStep) results(news ...hlo.Value) []hlo.Value {
+	if s.unscaled.Valid() {
+		news = append(news, s.unscaled)
+	}
 	for i, x := range news {
 		old := s.olds[i]
 		x = as(s.l.B, x, old.Dtype())
@@ -159,20 +174,9 @@ func metaFusedAdam(c *Call, decoupled bool) error {
 		if amsgrad {
 			into = append(into, &c.Args[4].Tensors[i])
 		}
-		into = append(into, gradient)
-		for _, a := range into {
-			c.Operand(c.NodeOf(a))
-		}
-		c.Operand(scalarNode(c, &c.Args[5].Tensors[i]), lr)
-		c.Operand(rest...)
-		for _, flag := range []bool{amsgrad, decoupled, c.Bool(12), c.Float(9, 0) != 0} {
-			c.AttrBool(flag)
-		}
-		fusedScaling(c, 13, 14)
-		if c.IsNone(13) {
-			into = into[:len(into)-1]
-		}
-		if err := fusedWrite(c, into...); err != nil {
+		given := append([]*ir.Node{scalarNode(c, &c.Args[5].Tensors[i]), lr}, rest...)
+		flags := []bool{amsgrad, decoupled, c.Bool(12), c.Float(9, 0) != 0}
+		if err := fusedParameter(c, append(into, gradient), given, flags, 13, 14); err != nil {
 			return err
 		}
 	}
@@ -187,15 +191,10 @@ func lowerFusedAdam(l *ir.Lowering) []hlo.Value {
 	if amsgrad {
 		greatest = s.tensor()
 	}
-	unscaled := s.tensor()
+	gradient := s.tensor()
 	step, lr, new1, beta2, new2 := s.scalar(), s.scalar(), s.scalar(), s.scalar(), s.scalar()
 	log1, log2, decay, eps := s.scalar(), s.scalar(), s.scalar(), s.scalar()
-	unscaled = s.scaling(unscaled)
-
-	gradient := unscaled
-	if maximize {
-		gradient = s.neg(gradient)
-	}
+	gradient = s.scaling(gradient, maximize)
 	switch {
 	case decays && decoupled:
 		parameter = s.by(parameter, s.sub(s.one(lr), s.mul(lr, decay)))
@@ -219,9 +218,6 @@ func lowerFusedAdam(l *ir.Lowering) []hlo.Value {
 	if amsgrad {
 		news = append(news, greatest)
 	}
-	if s.scaled {
-		news = append(news, unscaled)
-	}
 	return s.results(news...)
 }
 
@@ -241,27 +237,15 @@ func metaFusedSGD(c *Call) error {
 	for _, v := range []float64{c.Float(3, 0), c.Float(4, 0), 1 - c.Float(6, 0)} {
 		rest = append(rest, c.FloatNode(v, numbers))
 	}
-	lr := c.Value(5, numbers)
+	rest = append(rest, c.Value(5, numbers))
+	flags := []bool{moves, c.Float(3, 0) != 0, c.Bool(7), c.Bool(8), c.Bool(9)}
 	for i := range c.Args[0].Tensors {
 		parameter, gradient := &c.Args[0].Tensors[i], &c.Args[1].Tensors[i]
 		into := []*Argument{parameter}
 		if moves {
 			into = append(into, &c.Args[2].Tensors[i])
 		}
-		into = append(into, gradient)
-		for _, a := range into {
-			c.Operand(c.NodeOf(a))
-		}
-		c.Operand(rest...)
-		c.Operand(lr)
-		for _, flag := range []bool{moves, c.Float(3, 0) != 0, c.Bool(7), c.Bool(8), c.Bool(9)} {
-			c.AttrBool(flag)
-		}
-		fusedScaling(c, 10, 11)
-		if c.IsNone(10) {
-			into = into[:len(into)-1]
-		}
-		if err := fusedWrite(c, into...); err != nil {
+		if err := fusedParameter(c, append(into, gradient), rest, flags, 10, 11); err != nil {
 			return err
 		}
 	}
@@ -279,14 +263,9 @@ func lowerFusedSGD(l *ir.Lowering) []hlo.Value {
 			s.olds[1] = s.zero(s.olds[1])
 		}
 	}
-	unscaled := s.tensor()
+	gradient := s.tensor()
 	decay, momentum, kept, lr := s.scalar(), s.scalar(), s.scalar(), s.scalar()
-	unscaled = s.scaling(unscaled)
-
-	gradient := unscaled
-	if maximize {
-		gradient = s.neg(gradient)
-	}
+	gradient = s.scaling(gradient, maximize)
 	if decays {
 		gradient = s.add(gradient, s.by(parameter, decay))
 	}
@@ -305,9 +284,6 @@ func lowerFusedSGD(l *ir.Lowering) []hlo.Value {
 		news = append(news, velocity)
 	}
 	news[0] = s.sub(parameter, s.by(gradient, lr))
-	if s.scaled {
-		news = append(news, unscaled)
-	}
 	return s.results(news...)
 }
 
@@ -324,18 +300,8 @@ func metaFusedAdagrad(c *Call) error {
 	}
 	for i := range c.Args[0].Tensors {
 		into := []*Argument{&c.Args[0].Tensors[i], &c.Args[2].Tensors[i], &c.Args[1].Tensors[i]}
-		for _, a := range into {
-			c.Operand(c.NodeOf(a))
-		}
-		c.Operand(scalarNode(c, &c.Args[3].Tensors[i]), lr)
-		c.Operand(rest...)
-		c.AttrBool(c.Bool(8))
-		c.AttrBool(c.Float(6, 0) != 0)
-		fusedScaling(c, 9, 10)
-		if c.IsNone(9) {
-			into = into[:len(into)-1]
-		}
-		if err := fusedWrite(c, into...); err != nil {
+		given := append([]*ir.Node{scalarNode(c, &c.Args[3].Tensors[i]), lr}, rest...)
+		if err := fusedParameter(c, into, given, []bool{c.Bool(8), c.Float(6, 0) != 0}, 9, 10); err != nil {
 			return err
 		}
 	}
@@ -345,14 +311,9 @@ func metaFusedAdagrad(c *Call) error {
 func lowerFusedAdagrad(l *ir.Lowering) []hlo.Value {
 	s := newFusedStep(l)
 	maximize, decays := l.Bool(), l.Bool()
-	parameter, sum, unscaled := s.tensor(), s.tensor(), s.tensor()
+	parameter, sum, gradient := s.tensor(), s.tensor(), s.tensor()
 	step, lr, slowing, decay, eps := s.scalar(), s.scalar(), s.scalar(), s.scalar(), s.scalar()
-	unscaled = s.scaling(unscaled)
-
-	gradient := unscaled
-	if maximize {
-		gradient = s.neg(gradient)
-	}
+	gradient = s.scaling(gradient, maximize)
 	if decays {
 		gradient = s.add(gradient, s.by(parameter, decay))
 	}
@@ -361,8 +322,5 @@ func lowerFusedAdagrad(l *ir.Lowering) []hlo.Value {
 	root := s.sqrt(sum)
 	parameter = s.sub(parameter, s.div(s.by(gradient, rate), s.add(root, s.BroadcastTo(eps, root.Dims()))))
 	news := []hlo.Value{parameter, sum}
-	if s.scaled {
-		news = append(news, unscaled)
-	}
 	return s.results(news...)
 }
