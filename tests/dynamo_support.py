@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import xla_go
 from xla_go import metrics
 
 BACKEND = "xla_go"
@@ -16,8 +17,9 @@ xla = torch.device("xla")
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Begins and ends each test with nothing compiled."""
+    """Begins and ends each test with nothing compiled, and begins it with nothing left to compute of an earlier one."""
     torch._dynamo.reset()
+    xla_go.sync(wait=True)
     yield
     torch._dynamo.reset()
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import xla_go
+from dynamo_support import fresh  # noqa: F401
 from model_comparison import TOLERANCE, Differences, to
 from xla_go import metrics
 
@@ -136,6 +136,10 @@ def recorded() -> int:
     return metrics.counter_value("RecordedProgram") or 0
 
 
+def dynamo_graphs() -> int:
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
 def without_chance(model: nn.Module) -> nn.Module:
     """The model without what draws random numbers, whose streams differ between devices."""
     for module in model.modules():
@@ -153,7 +157,6 @@ def each(function: Callable[[nn.Module], Any], *models: nn.Module) -> None:
 def test_model(name: str) -> None:
     model = MODELS[name]
     torch.manual_seed(0)
-    torch._dynamo.reset()
     metrics.clear_all()
     theirs = without_chance(model.build())
     ours = copy.deepcopy(theirs).to("xla")
@@ -165,7 +168,7 @@ def test_model(name: str) -> None:
     with torch.no_grad():
         for kind, a, b in zip(("output", "loss"), model.call(compiled, "xla"), model.call(theirs, "cpu"), strict=True):
             differences.add(kind, "eval", a, b)
-    before = recorded()
+    before, graphs = recorded(), dynamo_graphs()
     each(nn.Module.train, ours, *references.values())
     gradients = "xla" if "xla" in references else "cpu"
     for step in range(2):
@@ -182,7 +185,10 @@ def test_model(name: str) -> None:
     for (buffer, b), c in zip(ours.named_buffers(), theirs.buffers(), strict=True):
         differences.add("buffer", buffer, b, c)
     differences.check(TOLERANCE)
-    assert recorded() - before == model.programs, "forward and backward are a program each"
+    programs, graphs = recorded() - before, dynamo_graphs() - graphs
+    if graphs == model.programs // 2:
+        assert programs == model.programs, "the forward of each graph is a program, and so is its backward"
+    else:  # torch 2.9's dynamo cuts t5 where it copies its configuration
+        assert torch.__version__ < "2.10" and name == "t5", f"dynamo made {graphs} graphs"
+        assert graphs < programs <= 2 * graphs, "the forward of each graph is a program, and its backward where it has one"
     assert not metrics.executed_fallback_ops()
-    xla_go.sync(wait=True)
-    torch._dynamo.reset()
