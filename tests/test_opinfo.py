@@ -29,6 +29,14 @@ def test_operators_equal_the_cpu(number: int) -> None:
         pytest.fail("\n".join(complaints), pytrace=False)
 
 
+@pytest.mark.slow
+def test_operators_compiled_as_stablehlo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_STABLEHLO_COMPILE", "1")
+    complaints = expected.check(runner.run(runner.chunk(0)))
+    if complaints:
+        pytest.fail("\n".join(complaints), pytrace=False)
+
+
 def test_chunks_are_all_entries() -> None:
     dealt = [unit for n in range(runner.CHUNKS) for unit in runner.chunk(n)]
     assert sorted(dealt) == runner.units()

@@ -12,7 +12,8 @@ import (
 )
 
 // GraphText writes the program that would compute the storages' values, or all pending values of a device where no
-// storage is given: storages are ids, with commas between them; format is "ir", "hlo", "stablehlo" or "dot". It runs and changes
+// storage is given: storages are ids, with commas between them; format is "ir", "hlo",
+// "stablehlo", "readable stablehlo" or "dot". It runs and changes
 // nothing. A storage that holds a computed value is an input that is returned.
 func GraphText(device int64, storages, format string) (text string, err error) {
 	defer guard(&err)

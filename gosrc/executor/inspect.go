@@ -123,7 +123,7 @@ func (c *Core) CompiledKey(number int64) ([]byte, error) {
 }
 
 // Describe writes the program of a key as "ir" (a node a line), "hlo" (the text of the module that is compiled),
-// "stablehlo" (MLIR that is the same program) or "dot" (Graphviz's language), with the lines that made its nodes where
+// "stablehlo" (MLIR that is the same program), "readable stablehlo" (in the form for people) or "dot" (Graphviz's language), with the lines that made its nodes where
 // stacks has them. Unimplemented where StableHLO has no operation for an instruction. Without Core.Mu.
 func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, error) {
 	program, err := ir.DecodeKey(key)
@@ -136,16 +136,19 @@ func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, e
 		return program.Text(), nil
 	case "dot":
 		return program.DOT(), nil
-	case "hlo", "stablehlo":
+	case "hlo", "stablehlo", "readable stablehlo":
 		program.Unchecked = !c.options.Checks
 		module, err := program.Lower("step", c.options.TupleThreshold)
 		if err != nil {
 			return "", err
 		}
-		if format == "stablehlo" {
+		switch format {
+		case "stablehlo":
 			return stablehlo.Text(module.HLO)
+		case "readable stablehlo":
+			return stablehlo.Readable(module.HLO)
 		}
 		return hlo.Dump(module.HLO)
 	}
-	return "", status.Errorf(status.InvalidArgument, "Describe(): expected the format ir, hlo, stablehlo or dot, got %q", format)
+	return "", status.Errorf(status.InvalidArgument, "Describe(): expected the format ir, hlo, stablehlo, readable stablehlo or dot, got %q", format)
 }

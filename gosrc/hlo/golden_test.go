@@ -10,9 +10,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"xla_go/gosrc/client"
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/stablehlo"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -96,6 +98,15 @@ func TestEveryFamilyCompilesAndRuns(t *testing.T) {
 			out := execute(t, module, inputsOf(shapes))
 			if want := len(m.HostProgramShape.Result.TupleShapes); len(out) != want {
 				t.Errorf("got %d outputs, want %d", len(out), want)
+			}
+			text, err := stablehlo.Readable(module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, bytes := range executeInstance(t, client.CompileInstance{MLIR: []byte(text)}, inputsOf(shapes)) {
+				if string(bytes) != string(out[i]) {
+					t.Errorf("output %d of the readable StableHLO differs from that of the module: %x, want %x\n%s", i, bytes, out[i], text)
+				}
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func (w *writer) dense(l *pb.LiteralProto) string {
 		return ""
 	}
 	var body string
-	switch element := func(i int64) string { return elementText(d, raw[i*d.Size():(i+1)*d.Size()]) }; {
+	switch element := func(i int64) string { return w.elementText(d, raw[i*d.Size():(i+1)*d.Size()]) }; {
 	case count == 0:
 	case bytes.Equal(raw, bytes.Repeat(raw[:d.Size()], int(count))):
 		body = element(0)
@@ -76,13 +76,13 @@ func nested(dims []int64, at int64, element func(i int64) string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-func elementText(d dtype.Dtype, raw []byte) string {
+func (w *writer) elementText(d dtype.Dtype, raw []byte) string {
 	switch {
 	case d == dtype.Bool:
 		return strconv.FormatBool(raw[0] != 0)
 	case d.IsComplex():
 		half := len(raw) / 2
-		return "(" + elementText(d.Real(), raw[:half]) + ", " + elementText(d.Real(), raw[half:]) + ")"
+		return "(" + w.elementText(d.Real(), raw[:half]) + ", " + w.elementText(d.Real(), raw[half:]) + ")"
 	}
 	var word [8]byte
 	copy(word[:], raw)
@@ -104,6 +104,9 @@ func elementText(d dtype.Dtype, raw []byte) string {
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprintf("0x%0*X", 2*d.Size(), bits)
+	}
+	if w.readable {
+		return readableFloat(v, precise)
 	}
 	text := strconv.FormatFloat(v, 'e', -1, precise)
 	if mantissa, exponent, _ := strings.Cut(text, "e"); !strings.Contains(mantissa, ".") {

@@ -117,6 +117,11 @@ func (w *writer) instruction(i *pb.HloInstructionProto, operands []value) value 
 		v, _ := valueOf(i.Shape, names)
 		return v
 	}
+	if w.readable {
+		if v, ok := w.short(name, i, operands); ok {
+			return v
+		}
+	}
 	switch i.Opcode {
 	case "custom-call":
 		if w.mesh != nil && i.Sharding != nil {

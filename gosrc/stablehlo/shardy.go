@@ -37,7 +37,7 @@ func Shardy(module []byte, devices int) (string, error) {
 	if err := grid.divide(); err != nil {
 		return "", err
 	}
-	return text(m, grid)
+	return text(m, grid, false)
 }
 
 // mesh is the devices in a grid, and the arrays' tiles in terms of its axes.

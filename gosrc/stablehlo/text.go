@@ -22,12 +22,12 @@ func Text(module []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return text(m, nil)
+	return text(m, nil, false)
 }
 
 // text writes the module, with shardings in terms of a mesh where there is one.
-func text(m *pb.HloModuleProto, grid *mesh) (string, error) {
-	w := &writer{mesh: grid, computations: map[int64]*pb.HloComputationProto{}, functions: map[int64]string{}, text: &strings.Builder{}}
+func text(m *pb.HloModuleProto, grid *mesh, readable bool) (string, error) {
+	w := &writer{mesh: grid, readable: readable, computations: map[int64]*pb.HloComputationProto{}, functions: map[int64]string{}, text: &strings.Builder{}, numbers: map[string]string{}}
 	for _, c := range m.Computations {
 		w.computations[c.Id] = c
 	}
@@ -48,7 +48,11 @@ func text(m *pb.HloModuleProto, grid *mesh) (string, error) {
 	if w.err != nil {
 		return "", w.err
 	}
-	return "module @" + symbol(m.Name) + " {\n" + w.text.String() + "}\n", nil
+	head := ""
+	if readable {
+		head = "#loc = loc(unknown)\n"
+	}
+	return head + "module @" + symbol(m.Name) + " {\n" + w.text.String() + "}\n", nil
 }
 
 // writer writes one module. Errors are sticky, as in the builder.
@@ -60,6 +64,8 @@ type writer struct {
 	functions    map[int64]string // of computations that are called
 	called       []*pb.HloComputationProto
 	mesh         *mesh // in terms of which shardings are written; nil for XLA's older form
+	readable     bool
+	numbers      map[string]string // of a readable text: the constants of rank 0, by the names of their values
 	err          error
 }
 
@@ -174,7 +180,11 @@ func (w *writer) function(c *pb.HloComputationProto, visibility string, attribut
 	w.line("func.func ", visibility, " @", w.functions[c.Id], "(", declared, ") -> (", strings.Join(list, ", "), ") {")
 	w.indent++
 	result := w.body(c, parameters)
-	w.operation("func.return", result.leaves(), "", nil, nil)
+	if w.readable {
+		w.line(returned(w, result.leaves()))
+	} else {
+		w.operation("func.return", result.leaves(), "", nil, nil)
+	}
 	w.indent--
 	w.line("}")
 }

@@ -27,6 +27,7 @@ _MODULES = {
     "torch_xla.experimental": "xla_go.compat.experimental",
     "torch_xla.debug": "xla_go.compat.debug",
     "torch_xla.debug.metrics": "xla_go.metrics",
+    "torch_xla.stablehlo": "xla_go.compat.stablehlo",
     "torch_xla.utils": "xla_go.compat.utils",
     "torch_xla.utils.utils": "xla_go.compat.utils.utils",
     "torch_xla._internal": "xla_go.compat.internal",

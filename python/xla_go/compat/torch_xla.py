@@ -14,6 +14,7 @@ import xla_go
 from xla_go import _adapter, _step, errors, runtime
 from xla_go.compat import profiler
 from xla_go.compat.graph_limit import KnownGraphs
+from xla_go.compat.stablehlo import save_as_stablehlo, save_torch_model_as_stablehlo  # noqa: F401
 
 # A package without a place of its own: the modules below it are those that install() put in place.
 __path__: list[str] = []

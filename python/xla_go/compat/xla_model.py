@@ -17,6 +17,7 @@ import torch
 import xla_go
 from xla_go import _adapter, _replica, _step, distributed, errors, runtime
 from xla_go.compat import xlac
+from xla_go.compat.stablehlo import get_stablehlo, get_stablehlo_bytecode  # noqa: F401
 from xla_go.compat.utils.utils import DataWrapper, for_each_instance, for_each_instance_rewrite
 from xla_go.distributed._batch import to_device
 

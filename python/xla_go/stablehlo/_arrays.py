@@ -61,22 +61,28 @@ def element_of(dtype: Any) -> str:
     raise errors.UnimplementedError(f"export(): expected tensors of the types {', '.join(element.names().values())}, got {name}")
 
 
-def device_data(value: Any, argument: dict[str, Any], name: str | None, function: str) -> Data:
-    """An input on the device: itself where it is Data."""
+def _checked(value: Any, wanted: dict[str, Any], function: str) -> Any:
+    """A value that is Data, a tensor or a numpy array of the element type and the dimensions that are wanted."""
     import numpy as np
 
-    wanted = (argument["element"], tuple(argument["dimensions"]))
+    kind, dimensions = wanted["element"], tuple(wanted["dimensions"])
     if isinstance(value, Data):
         found = (value.element, value.shape)
     elif _is_tensor(value):
         found = (element_of(value.dtype), tuple(value.shape))
     else:
-        if not isinstance(value, np.ndarray) and not hasattr(value, "dtype"):  # a number or a list has no type of its own
-            value = np.asarray(value, element.to_numpy(wanted[0], function))
+        if not hasattr(value, "dtype"):  # a number or a list has no type of its own
+            value = np.asarray(value, element.to_numpy(kind, function))
         value = np.asarray(value)
         found = (element.of_numpy(value.dtype, function), value.shape)
-    if found != wanted:
-        raise ValueError(f"{function}(): expected input {argument['name']} {_shape(wanted)}, got {_shape(found)}")
+    if found != (kind, dimensions):
+        raise ValueError(f"{function}(): expected {wanted['kind']} {wanted['name']} {_shape((kind, dimensions))}, got {_shape(found)}")
+    return value
+
+
+def device_data(value: Any, argument: dict[str, Any], name: str | None, function: str) -> Data:
+    """An input on the device: itself where it is Data."""
+    value = _checked(value, argument, function)
     if isinstance(value, Data):
         return value
     if not _is_tensor(value):
@@ -84,6 +90,19 @@ def device_data(value: Any, argument: dict[str, Any], name: str | None, function
     if value.device.type != "xla":
         return upload(of_tensor(value), name)
     return device.from_dlpack(value.detach(), name)
+
+
+def of_host(value: Any, wanted: dict[str, Any], function: str) -> Array:
+    """A copy of a value in host memory. BLOCKING."""
+    import numpy as np
+
+    value = _checked(value, wanted, function)
+    if isinstance(value, Data):
+        return read(value)
+    if _is_tensor(value):
+        return of_tensor(value.detach().clone())
+    dense = np.array(value, order="C").reshape(-1)
+    return Array(wanted["element"], tuple(wanted["dimensions"]), dense.view(np.uint8))
 
 
 def _shape(of: tuple[str, tuple[int, ...]]) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from xla_go import client, errors
+from xla_go import _runtime, client, errors
+from xla_go.client.computation import _address
 from xla_go.stablehlo import _arrays, _tree, _weights
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class StableHLOProgram:
         with self._lock:
             self._fetch()
             return {name: array.numpy() for name, array in self._weights.items()}
+
+    def readable(self) -> str:
+        """The program as StableHLO in the forms that MLIR prints, to read: `text` with less of what follows from the rest."""
+        return _runtime.take_bytes(_runtime.call("ReadableStableHLO", _address(self.module), len(self.module))).decode()
 
     def manual_seed(self, seed: int) -> None:
         """Seeds the random numbers of a program that draws some; without it each process has others."""
@@ -142,6 +147,8 @@ class StableHLOProgram:
         for argument in self.arguments:
             if argument["kind"] == "weight":
                 name = argument["name"]
+                if name not in self._weights and name not in self._on_device:
+                    raise errors.FailedPreconditionError(f"{self.name}(): expected weights, got a program without {name!r}: give them by set_weights()")
                 if name not in self._on_device:
                     self._on_device[name] = _arrays.upload(self._weights[name], self._device)
                 arguments.append(self._on_device[name])
@@ -183,18 +190,34 @@ class StableHLOProgram:
 
         return _tree.build(self.about["outputs"]["tree"], leaf)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def set_weights(self, weights: Mapping[str, Any]) -> None:
+        """Gives weights new values: arrays or tensors of the same shapes and types, by the names of `weights`. BLOCKING while they
+        are copied. Raises ValueError, and has changed none, for one that the program does not have or that does not fit."""
+        wanted = {item["name"]: item for item in [*self.results, *self.arguments] if item["kind"] == "weight"}
+        for name in weights:
+            if name not in wanted:
+                raise ValueError(f"set_weights(): expected weights among {', '.join(wanted)}, got {name!r}")
+        arrays = {name: _arrays.of_host(value, wanted[name], "set_weights") for name, value in weights.items()}
+        with self._lock:
+            self.close()
+            self._weights.update(arrays)
+
+    def save(self, path: str | os.PathLike[str], *, weights: bool = True) -> None:
         """Writes it into a directory, which is made where there is none: StableHLO and HLO as text, the serialized module, JSON,
-        and the weights as they are now in the safetensors format. What an earlier `save` has put there is replaced."""
+        and, unless `weights` is false, the weights as they are now in the safetensors format. What an earlier `save` has put there
+        is replaced."""
         directory = Path(path)
         directory.mkdir(parents=True, exist_ok=True)
-        with self._lock:
-            self._fetch()
-            _weights.save(directory / _WEIGHTS, self._weights)
+        if weights:
+            with self._lock:
+                self._fetch()
+                _weights.save(directory / _WEIGHTS, self._weights)
+        else:
+            (directory / _WEIGHTS).unlink(missing_ok=True)
         (directory / _STABLEHLO).write_text(self.text, encoding="utf-8")
         (directory / _HLO).write_text(self.hlo, encoding="utf-8")
         (directory / _MODULE).write_bytes(self.module)
-        (directory / _ABOUT).write_text(json.dumps(self.about, indent=1) + "\n", encoding="utf-8")
+        (directory / _ABOUT).write_text(json.dumps({**self.about, "weights": weights}, indent=1) + "\n", encoding="utf-8")
 
     def __repr__(self) -> str:
         def shape(item: dict[str, Any]) -> str:
@@ -206,7 +229,7 @@ class StableHLOProgram:
 
 
 def load(path: str | os.PathLike[str]) -> StableHLOProgram:
-    """The program that `StableHLOProgram.save` wrote. Weights are read when they are first used, so the files must stay until then.
+    """The program that `StableHLOProgram.save` wrote, without weights where it was saved so (see `set_weights`). Weights are read when they are first used, so the files must stay until then.
 
     Raises NotFoundError where there is none, DataLossError for one that is damaged, UnimplementedError for one of a later version.
     """
@@ -215,7 +238,7 @@ def load(path: str | os.PathLike[str]) -> StableHLOProgram:
         about = json.loads((directory / _ABOUT).read_text(encoding="utf-8"))
         text, hlo = ((directory / name).read_text(encoding="utf-8") for name in (_STABLEHLO, _HLO))
         module = (directory / _MODULE).read_bytes()
-        weights = _weights.load(directory / _WEIGHTS)
+        weights = _weights.load(directory / _WEIGHTS) if not isinstance(about, dict) or about.get("weights", True) else None
     except FileNotFoundError as error:
         raise errors.NotFoundError(f"load(): expected a directory that StableHLOProgram.save wrote, got {directory}: {error.filename} is not there") from None
     except ValueError as error:
@@ -225,9 +248,9 @@ def load(path: str | os.PathLike[str]) -> StableHLOProgram:
     if about["version"] > VERSION:
         raise errors.UnimplementedError(f"load(): expected at most version {VERSION} of the format, got {about['version']}: update xla_go")
     for argument in about["arguments"]:
-        if argument["kind"] != "weight":
+        if argument["kind"] != "weight" or weights is None:
             continue
         array = weights.get(argument["name"])
         if array is None or (array.element, list(array.dimensions)) != (argument["element"], argument["dimensions"]):
             raise errors.DataLossError(f"load(): expected weight {argument['name']!r} {argument['element']}{argument['dimensions']} in {directory / _WEIGHTS}, got {array and array[:2]}")
-    return StableHLOProgram(text, hlo, module, about, weights)
+    return StableHLOProgram(text, hlo, module, about, weights or {})
