@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from dynamo_support import fresh  # noqa: F401
 from torch import nn
 
-from dynamo_support import fresh  # noqa: F401
 from model_comparison import TOLERANCE, Differences, to
 from xla_go import metrics
 

@@ -22,6 +22,8 @@ _MODULES = {
     "torch_xla.distributed.parallel_loader": "xla_go.compat.parallel_loader",
     "torch_xla.distributed.spmd": "xla_go.compat.spmd",
     "torch_xla.distributed.spmd.api": "xla_go.compat.spmd",
+    "torch_xla.distributed.spmd.debugging": "xla_go.spmd.visualize",
+    "torch_xla.distributed.spmd.xla_sharded_tensor": "xla_go.spmd.sharded_tensor",
     "torch_xla.distributed.spmd.xla_sharding": "xla_go.compat.spmd",
     "torch_xla.distributed.xla_multiprocessing": "xla_go.compat.xla_multiprocessing",
     "torch_xla.experimental": "xla_go.compat.experimental",
@@ -36,10 +38,13 @@ _MODULES = {
 
 # Found when a program imports them.
 _ON_IMPORT = {
+    "torch_xla._dynamo": "xla_go.compat.dynamo",
+    "torch_xla._dynamo.dynamo_bridge": "xla_go.compat.dynamo_bridge",
     "torch_xla._internal.jax_workarounds": "xla_go.compat.internal.jax_workarounds",
     "torch_xla._internal.pjrt": "xla_go.compat.internal.pjrt",
     "torch_xla._internal.tpu": "xla_go.compat.internal.tpu",
     "torch_xla.backends": "xla_go.compat.backends",
+    "torch_xla.core.dynamo_bridge": "xla_go.compat.dynamo_bridge",
     "torch_xla.core.functions": "xla_go.compat.functions",
     "torch_xla.core.xla_builder": "xla_go.compat.xla_builder",
     "torch_xla.core.xla_op_registry": "xla_go.compat.xla_op_registry",
@@ -49,6 +54,7 @@ _ON_IMPORT = {
     "torch_xla.distributed.fsdp": "xla_go.compat.fsdp",
     "torch_xla.distributed.fsdp.utils": "xla_go.compat.fsdp.utils",
     "torch_xla.distributed.xla_backend": "xla_go.compat.xla_backend",
+    "torch_xla.experimental.assume_pure": "xla_go.compat.assume_pure",
     "torch_xla.experimental.callback": "xla_go.compat.callback",
     "torch_xla.experimental.custom_kernel": "xla_go.compat.custom_kernel",
     "torch_xla.experimental.deprecation": "xla_go.compat.deprecation",

@@ -33,7 +33,7 @@ def child_modules(package: str) -> Callable[[str], Any]:
         try:
             importlib.import_module(f"{package}.{name}")
         except ModuleNotFoundError as error:
-            if error.name != f"{package}.{name}":
+            if error.name is None or not f"{package}.{name}.".startswith(f"{error.name}."):
                 raise
             raise attribute_error(package, name) from None
         return sys.modules[f"{package}.{name}"]

@@ -22,8 +22,8 @@ def _looks_like(tensor: torch.Tensor, value: str) -> bool:
     return value == f"{_ELEMENTS.get(tensor.dtype)}[{sizes}]" and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
-def _graph(tensors: Sequence[torch.Tensor]) -> debug.Graph:
-    """The program of the tensors. A view that is not all of its storage as that was written is copied (traced, and run by nobody)."""
+def whole_values(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors, of which a view that is not all of its storage as that was written is copied (traced, and run by nobody)."""
     shown = []
     for tensor in tensors:
         whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
@@ -33,7 +33,11 @@ def _graph(tensors: Sequence[torch.Tensor]) -> debug.Graph:
             found = _NODE.match(next(line for line in nodes if line.startswith(f"%{number} =")))
             whole = found is not None and _looks_like(tensor, f"{found[4]}[{found[5]}]")
         shown.append(tensor if whole else tensor.detach().clone(memory_format=torch.contiguous_format))
-    return debug.graph(*shown)
+    return shown
+
+
+def _graph(tensors: Sequence[torch.Tensor]) -> debug.Graph:
+    return debug.graph(*whole_values(tensors))
 
 
 def _operator(name: str) -> str:

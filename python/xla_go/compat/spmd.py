@@ -9,6 +9,8 @@ import torch
 
 from xla_go import runtime
 from xla_go.spmd import *  # noqa: F403
+from xla_go.spmd import mark_sharding_with_gradients
+from xla_go.spmd.linear import *  # noqa: F403
 from xla_go.spmd.mesh import Mesh, PartitionSpec
 from xla_go.spmd.placement import MeshPart, partition_spec
 
@@ -24,23 +26,18 @@ def convert_to_xla_partition_spec(tensor: torch.Tensor, placement_spec: Sequence
     return tuple(None if not axes else axes[0] if len(axes) == 1 else axes for axes in spec)
 
 
+class MarkShardingFunction:
+    """xla_go.spmd.mark_sharding_with_gradients, called as an autograd function is."""
+
+    @staticmethod
+    def apply(torch_tensor: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
+        return mark_sharding_with_gradients(torch_tensor, mesh, partition_spec)
+
+
 def auto_policy(mod_name: str, mod: torch.nn.Module, mesh: Any) -> NoReturn:
     """Raises UnimplementedError: there is no automatic choice of shardings."""
     runtime.use_spmd(auto=True)
     raise AssertionError("use_spmd(auto=True) raises")
-
-
-def xla_patched_nn_linear_forward(m: torch.nn.Linear, input: torch.Tensor) -> torch.Tensor:
-    """A linear layer that leaves the input's leading dimensions apart, so that each keeps its own sharding."""
-    product = torch.einsum("...n,mn->...m", input, m.weight)
-    return product if m.bias is None else product + m.bias
-
-
-def apply_xla_patch_to_nn_linear(module: torch.nn.Module, patched_function: Any = None) -> torch.nn.Module:
-    """`torch_xla.distributed.fsdp.utils.apply_xla_patch_to_nn_linear`."""
-    from xla_go.compat.fsdp import utils
-
-    return utils.apply_xla_patch_to_nn_linear(module, patched_function)
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -115,7 +115,7 @@ def get_stablehlo(tensors: list[torch.Tensor] | None = None) -> str:
     from xla_go import _graph, _runtime
     from xla_go.compat import graph_text
 
-    whole = list(map(graph_text._whole, tensors or ()))
+    whole = graph_text.whole_values(tensors or ())
     storages = _graph.storages_of("get_stablehlo", whole)
     _runtime.wait("ShardingsWaitBegin")
     return _runtime.call("GraphText", whole[-1].device.index or 0 if whole else 0, storages, "readable stablehlo")

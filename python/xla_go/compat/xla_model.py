@@ -20,6 +20,7 @@ from xla_go.compat import xlac
 from xla_go.compat.stablehlo import get_stablehlo, get_stablehlo_bytecode  # noqa: F401
 from xla_go.compat.utils.utils import DataWrapper, for_each_instance, for_each_instance_rewrite
 from xla_go.distributed._batch import to_device
+from xla_go.rematerialization import optimization_barrier_  # noqa: F401
 
 REDUCE_SUM, REDUCE_MUL, REDUCE_AND = distributed.REDUCE_SUM, distributed.REDUCE_MUL, distributed.REDUCE_AND
 REDUCE_OR, REDUCE_MIN, REDUCE_MAX = distributed.REDUCE_OR, distributed.REDUCE_MIN, distributed.REDUCE_MAX
@@ -30,7 +31,6 @@ all_to_all = distributed.all_to_all
 collective_broadcast = distributed.collective_broadcast
 collective_permute = distributed.collective_permute
 reduce_scatter = distributed.reduce_scatter
-
 
 
 def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:

@@ -282,5 +282,46 @@ def _get_xla_sharding_spec(tensor: torch.Tensor) -> str:
     return spmd.wrap_as_sharded_tensor(tensor.detach()).sharding_spec
 
 
+def _xla_dot_general(
+    lhs: torch.Tensor, rhs: torch.Tensor, dimension_numbers: Any, precision_config: str | None = None, preferred_element_type: torch.dtype | None = None
+) -> torch.Tensor:
+    """The product of two tensors over ((contracted of lhs, of rhs), (batch of lhs, of rhs)) in a type of its own.
+
+    Dimensions come as batch, lhs, rhs. Integers are added up in preferred_element_type.
+    """
+    for name, tensor in (("first", lhs), ("second", rhs)):
+        if tensor.device.type != "xla":
+            kind = tensor.type().replace("torch.", "CPU").replace("Tensor", "Type")
+            raise RuntimeError(
+                f"Expected input tensor ({name} argument) to be an actual XLA tensor. Got: {kind}. Consider moving it ({name} argument) to XLA."
+            )
+    contracted, batch = dimension_numbers[0], dimension_numbers[1] or ((), ())
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    left, right = [""] * lhs.dim(), [""] * rhs.dim()
+    shared = [next(letters) for _ in batch[0]]
+    for names, pairs in ((shared, batch), ([next(letters) for _ in contracted[0]], contracted)):
+        for letter, i, j in zip(names, pairs[0], pairs[1], strict=True):
+            left[i] = right[j] = letter
+    result = "".join(shared)
+    for side in (left, right):
+        for place, letter in enumerate(side):
+            if not letter:
+                side[place] = next(letters)
+                result += side[place]
+    equation = f"{''.join(left)},{''.join(right)}->{result}"
+    kind = preferred_element_type or torch.promote_types(lhs.dtype, rhs.dtype)
+    return torch.einsum(equation, lhs.to(kind), rhs.to(kind))
+
+
+def _xla_runtime_is_initialized() -> bool:
+    """Whether the runtime has started."""
+    return _runtime.started()
+
+
+def _xla_get_all_devices() -> list[str]:
+    """The xla devices of all processes."""
+    return [f"{runtime.device_type()}:{number}" for number in range(runtime.global_device_count())]
+
+
 def __getattr__(name: str) -> NoReturn:
     raise AttributeError(f"xla_go.compat: torch_xla._XLAC.{name} is not provided")
