@@ -131,3 +131,29 @@ def test_what_is_used_of_the_dynamo_bridge(child: Child) -> None:
     assert compiled(x).tolist() == [3., 3.]
     """
     )
+
+
+def test_attention_that_is_a_kernel_elsewhere_is_products_here(child: Child) -> None:
+    child(
+        INSTALL
+        + """
+    from torch_xla.experimental.custom_kernel import flash_attention
+    q, k, v = (torch.randn(2, 3, 4, 8) for _ in range(3))
+    segments, bias = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]]), torch.randn(2, 3, 4, 4)
+    scores = q @ k.mT * 0.5 + bias
+    hidden = ~torch.ones(4, 4, dtype=torch.bool).tril() | (segments[:, None, :, None] != segments[:, None, None, :])
+    expected = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+    given = [one.to("xla").requires_grad_() for one in (q, k, v)]
+    ids = segments.to("xla")
+    found = flash_attention(*given, causal=True, q_segment_ids=ids, kv_segment_ids=ids, sm_scale=0.5, ab=bias.to("xla"))
+    close(found.cpu(), expected, atol=1e-5, rtol=1e-5)
+    found.sum().backward()
+    close(given[2].grad.sum().cpu(), torch.tensor(float(found.shape.numel())), atol=1e-3, rtol=1e-4)
+    plain = flash_attention(*given)
+    close(plain.cpu(), (q @ k.mT).softmax(-1) @ v, atol=1e-5, rtol=1e-5)
+    with pytest.raises(ValueError, match="one of them"):
+        flash_attention(*given, q_segment_ids=ids)
+    with pytest.raises(ValueError, match="mesh"):
+        flash_attention(*given, partition_spec=("fsdp", None, None, None))
+    """
+    )

@@ -8,9 +8,15 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grad
 
+from xla_go.recurrent import GRU
+
 
 def apply() -> None:
-    """Idempotent: `torch.nn.utils.clip_grad_norm_` gives its norm on the parameters' device where there are no gradients, too."""
+    """Idempotent: torch.nn.GRU is xla_go.recurrent's, a loop on device xla, and `torch.nn.utils.clip_grad_norm_` gives its norm
+
+    on the parameters' device where there are no gradients, too.
+    """
+    torch.nn.GRU = torch.nn.modules.GRU = GRU  # type: ignore[misc]
     original = clip_grad.clip_grad_norm_
     if getattr(original, "_of_compat", False):
         return
