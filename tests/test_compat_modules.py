@@ -157,3 +157,19 @@ def test_attention_that_is_a_kernel_elsewhere_is_products_here(child: Child) -> 
         flash_attention(*given, partition_spec=("fsdp", None, None, None))
     """
     )
+
+
+def test_classes_may_be_floats_on_the_device(child: Child) -> None:
+    child(
+        INSTALL
+        + """
+    x, classes = torch.randn(4, 3), torch.tensor([0, 2, 1, 1])
+    expected = torch.nn.functional.cross_entropy(x, classes)
+    found = torch.nn.CrossEntropyLoss()(x.to("xla"), classes.float().to("xla"))
+    close(found.cpu(), expected)
+    shares = torch.rand(4, 3)
+    close(torch.nn.functional.cross_entropy(x.to("xla"), shares.to("xla")).cpu(), torch.nn.functional.cross_entropy(x, shares))
+    with pytest.raises(RuntimeError):
+        torch.nn.functional.cross_entropy(x, classes.float())
+    """
+    )

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.nn import functional
 from torch.nn.utils import clip_grad
 
 from xla_go.recurrent import GRU
@@ -14,7 +15,7 @@ from xla_go.recurrent import GRU
 def apply() -> None:
     """Idempotent: torch.nn.GRU is xla_go.recurrent's, a loop on device xla, and `torch.nn.utils.clip_grad_norm_` gives its norm
 
-    on the parameters' device where there are no gradients, too.
+    on the parameters' device where there are no gradients, too; classes that `cross_entropy` is given as floats count as integers.
     """
     torch.nn.GRU = torch.nn.modules.GRU = GRU  # type: ignore[misc]
     original = clip_grad.clip_grad_norm_
@@ -30,3 +31,13 @@ def apply() -> None:
 
     clip_grad_norm_._of_compat = True  # type: ignore[attr-defined]
     clip_grad.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = clip_grad_norm_
+
+    of_integers = functional.cross_entropy
+
+    @functools.wraps(of_integers)
+    def cross_entropy(input: torch.Tensor, target: torch.Tensor, *arguments: Any, **keywords: Any) -> torch.Tensor:
+        if target.device.type == "xla" and target.is_floating_point() and target.dim() == input.dim() - 1:
+            target = target.long()  # of as many dimensions as input they are probabilities
+        return of_integers(input, target, *arguments, **keywords)
+
+    functional.cross_entropy = cross_entropy
