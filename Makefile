@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
+.PHONY: help venv wheel wheels try-wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,17 @@ $(STAMPS)/develop-wheel: $(WHEEL_SOURCES) $(ROWS) | $(STAMPS)/build-venv
 
 wheel: $(STAMPS)/wheel ## build dist/xla_go-*.whl
 	@ls dist/*.whl
+
+# The CPythons of this machine that xla_go supports.
+PYTHONS = $(shell for minor in 10 11 12 13 14; do python3.$$minor -c 'import sys; print(sys.executable)' 2>/dev/null; done)
+
+wheels: $(STAMPS)/build-venv $(ROWS) ## wheels to give away, in wheels/: PYTHONS="python ..." (default: all here), each with adapters for all of torch's releases
+	$(BUILD)/bin/python packaging/torch_headers.py build/torch-headers
+	flock build/lock $(BUILD)/bin/python packaging/wheels.py --headers build/torch-headers --output wheels $(PYTHONS)
+
+try-wheel: ## install WHEEL=path into environments of their own with the oldest and the newest torch, and run README's example and the demo
+	@test -n "$(WHEEL)" || { echo "make try-wheel: expected WHEEL=path of a wheel for $(PYTHON)"; exit 2; }
+	$(PYTHON) packaging/try_wheel.py $(WHEEL) "$(OLDEST_TORCH)" torch
 
 # --force-reinstall: between releases the version, which pip goes by, stays the same.
 define install_wheel

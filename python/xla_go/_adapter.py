@@ -1,7 +1,8 @@
 """The C++ adapter between torch and the runtime: found prebuilt, or built at first use, and loaded.
 
 This file imports nothing of the package at its top, so that a build can run it as a script:
-``python _adapter.py --prebuild DIRECTORY`` builds the adapter for the torch of that interpreter.
+``python _adapter.py --prebuild DIRECTORY`` builds the adapter for the torch of that interpreter, and for that
+CPython; ``--torch HEADERS`` behind it for the torch whose headers a directory has (packaging/torch_headers.py).
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ UNITS = (
     "autocast",
     "module",
 )
+TORCH_LIBRARIES = ("torch_python", "torch_cpu", "c10")
 AUTOCAST_LISTS = ("LOWER_PRECISION_FP", "FP32", "FP32_SET_OPT_DTYPE", "PROMOTE")
 
 _module: ModuleType | None = None
@@ -104,16 +106,13 @@ def prebuilt_path(torch_version: str) -> Path:
     return SOURCE_DIRECTORY / "prebuilt" / f"torch_{major}.{minor}_{_python_tag()}.so"
 
 
-def build(output: Path, *, log: Path | None = None) -> Path:
-    """Builds the adapter for the torch of this interpreter into the file `output`.
+def build(output: Path, torch_directory: Path, torch_version: str, *, log: Path | None = None) -> Path:
+    """Builds the adapter for this CPython and for the torch whose package is `torch_directory` into the file `output`.
 
-    BLOCKING, one compiler process of about 20 s and 1 GB. The file appears whole or not at all.
-    Raises ImportError with the reason and the end of the compiler's output.
+    Of the package `include` is needed; torch itself is not loaded. BLOCKING, one compiler process of about 20 s and 1 GB.
+    The file appears whole or not at all. Raises ImportError with the reason and the end of the compiler's output.
     """
-    import torch
-
-    torch_directory = Path(torch.__file__).resolve().parent
-    _check_torch_version(torch.__version__)
+    _check_torch_version(torch_version)
     _check_python_headers()
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=output.parent) as scratch:
@@ -123,13 +122,13 @@ def build(output: Path, *, log: Path | None = None) -> Path:
         (directory / "autocast_lists.h").write_text(_autocast_lists(torch_directory))
         target = directory / "adapter.so"
         command = [
-            *_compiler(torch.__version__),
-            *compile_flags(torch.__version__),
+            *_compiler(torch_version),
+            *compile_flags(torch_version),
             *_include_flags(torch_directory, directory),
             str(unit),
             "-o",
             str(target),
-            *_link_flags(torch_directory),
+            *_link_flags(_torch_libraries(torch_directory, directory)),
         ]
         _compile(command, log or output.with_suffix(".log"))
         os.replace(target, output)
@@ -225,7 +224,7 @@ def _cached_build() -> Path:
                     file=sys.stderr,
                     flush=True,
                 )
-                build(output)
+                build(output, Path(torch.__file__).resolve().parent, torch.__version__)
     except OSError as error:
         raise ImportError(
             f"xla_go: cannot build the adapter in {directory}: {error}; set XLA_GO_CACHE_DIR to a directory that can be written"
@@ -311,9 +310,27 @@ def _include_flags(torch_directory: Path, scratch: Path) -> list[str]:
     return flags
 
 
-def _link_flags(torch_directory: Path) -> list[str]:
+def _torch_libraries(torch_directory: Path, scratch: Path) -> Path:
+    """Where the linker finds torch's libraries: the package's own, else empty ones of their names, made here.
+
+    Only the names get into the adapter: what it takes from the libraries is found when it is loaded.
+    """
+    directory = torch_directory / "lib"
+    if directory.is_dir():
+        return directory
+    empty = scratch / "empty.c"
+    empty.write_text("")
+    compiler = os.environ.get("CC") or "cc"
+    for name in TORCH_LIBRARIES:
+        library = scratch / f"lib{name}.so"
+        command = [*shlex.split(compiler), "-shared", f"-Wl,-soname,{library.name}", "-o", str(library), str(empty)]
+        _compile(command, library.with_suffix(".log"))
+    return scratch
+
+
+def _link_flags(libraries: Path) -> list[str]:
     # No library of Python and no run path: the process has torch and Python loaded already.
-    return [f"-L{torch_directory / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10", "-Wl,-z,now", "-s"]
+    return [f"-L{libraries}", "-Wl,--no-as-needed", *(f"-l{name}" for name in TORCH_LIBRARIES), "-Wl,-z,now", "-s"]
 
 
 def _autocast_lists(torch_directory: Path) -> str:
@@ -344,15 +361,26 @@ def _compile(command: list[str], log: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line: --prebuild DIRECTORY builds there under the name that `prebuilt_path` looks for."""
-    if len(arguments) != 2 or arguments[0] != "--prebuild":
-        print(f"usage: {Path(__file__).name} --prebuild DIRECTORY", file=sys.stderr)
-        return 2
-    import torch
+    """The command line (see the top of this file): builds under the name that `prebuilt_path` looks for."""
+    import argparse
 
-    output = Path(arguments[1]) / prebuilt_path(torch.__version__).name
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--prebuild", required=True, type=Path, metavar="DIRECTORY")
+    parser.add_argument("--torch", type=Path, metavar="HEADERS", help="a torch package, or its include/ and version.py alone")
+    options = parser.parse_args(arguments)
+    if options.torch is None:
+        import torch
+
+        package, version = Path(torch.__file__).resolve().parent, str(torch.__version__)
+    else:
+        package = options.torch
+        found = re.search(r"^__version__ = '(.+)'$", (package / "version.py").read_text(), re.MULTILINE)
+        if found is None:
+            parser.error(f"expected __version__ in {package / 'version.py'}")
+        version = found[1]
+    output = options.prebuild / prebuilt_path(version).name
     try:
-        build(output)
+        build(output, package, version)
     except ImportError as error:
         print(error, file=sys.stderr)
         return 1
