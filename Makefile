@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel wheels try-wheel develop demo test test-go test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
+.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,14 @@ test: test-go test-python ## Go tests with the race detector, then pytest agains
 test-go: $(STAMPS)/build-venv $(STAMPS)/plugins ## go vet and go test -race
 	go vet ./...
 	go test -race ./...
+
+# Each for a time of its own; what they find is kept in testdata/fuzz and is tried by every `go test` from then on.
+FUZZTIME := 10m
+fuzz: ## every fuzz target of the Go code for FUZZTIME (10m)
+	@for package in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
+	  for target in $$(cat $$package/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p'); do \
+	    echo "$$package $$target"; go test ./$$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
+	  done; done
 
 # From an empty directory, so that only the installed wheel can be imported.
 define run_pytest

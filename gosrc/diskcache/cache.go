@@ -81,11 +81,17 @@ func (c *Cache) Get(key Key) ([]byte, error) {
 		c.remove(path)
 		return nil, err
 	}
+	c.touch(path)
+	return e.payload, nil
+}
+
+// touch notes that an entry is used now. A file that was just written is touched too: the file system's own clock is
+// coarser, and by it an entry that was read before would seem to be used later.
+func (c *Cache) touch(path string) {
 	if !c.options.ReadOnly {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // only the order of removal depends on it
 	}
-	return e.payload, nil
 }
 
 // Put writes an entry and removes others where the limit asks for it. description is a line of text for those who
@@ -110,6 +116,7 @@ func (c *Cache) Put(key Key, description string, payload []byte) error {
 	if err := writeWhole(c.path(key), data); err != nil {
 		return status.Errorf(status.Unavailable, "cache: %v", err)
 	}
+	c.touch(c.path(key))
 	return c.makeRoom(key)
 }
 

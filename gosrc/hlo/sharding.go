@@ -37,6 +37,9 @@ const (
 	UnknownLayout ShardingKind = 5
 )
 
+// maxDevices is more than any mesh has, and few enough to write out.
+const maxDevices = 1 << 20
+
 // ParseSharding reads a serialized OpSharding. Layouts that are alike come out alike: a device list that is counted (iota)
 // is written out, the devices that have copies of one tile are sorted, and tiles that divide nothing are Replicated.
 //
@@ -73,13 +76,17 @@ func ParseSharding(serialized []byte) (*Sharding, error) {
 	if rank < 0 {
 		return nil, status.Errorf(status.InvalidArgument, "ParseSharding(): expected more than %d tile dimensions", len(message.TileAssignmentDimensions))
 	}
-	s.Tiles = slices.Clone(message.TileAssignmentDimensions[:rank])
-	copies := shape.Product(message.TileAssignmentDimensions[rank:])
+	tiles := message.TileAssignmentDimensions
+	if count, ok := shape.Count(tiles); !ok || count == 0 || count > maxDevices {
+		return nil, status.Errorf(status.InvalidArgument, "ParseSharding(): expected tiles for 1 to %d devices, got %v", maxDevices, tiles)
+	}
+	s.Tiles = slices.Clone(tiles[:rank])
+	copies := shape.Product(tiles[rank:])
 	if copies > 1 {
 		s.Tiles, s.ReplicateOnLast = append(s.Tiles, copies), true
 	}
 	if s.Devices = message.TileAssignmentDevices; len(s.Devices) == 0 {
-		s.Devices = countDevices(message.IotaReshapeDims, message.IotaTransposePerm)
+		s.Devices = countDevices(message.IotaReshapeDims, message.IotaTransposePerm, shape.Product(tiles))
 	}
 	return s.canonical()
 }
@@ -101,17 +108,20 @@ func (s *Sharding) canonical() (*Sharding, error) {
 	return s, nil
 }
 
-// countDevices counts through dims, transposed by permutation, as OpSharding's iota form says.
-func countDevices(dims []int64, permutation []int32) []int64 {
-	if len(dims) == 0 || len(permutation) != len(dims) {
+// countDevices counts through dims, transposed by permutation, as OpSharding's iota form says; nil where that does not
+// give count devices.
+func countDevices(dims []int64, permutation []int32, count int64) []int64 {
+	if n, ok := shape.Count(dims); !ok || n != count || len(dims) == 0 || len(permutation) != len(dims) {
 		return nil
 	}
+	seen := make([]bool, len(dims))
 	strides := shape.RowMajorStrides(dims)
 	list := []int64{0}
 	for _, from := range permutation {
-		if from < 0 || int(from) >= len(dims) {
+		if from < 0 || int(from) >= len(dims) || seen[from] {
 			return nil
 		}
+		seen[from] = true
 		next := make([]int64, 0, int64(len(list))*dims[from])
 		for _, base := range list {
 			for i := range dims[from] {

@@ -2,9 +2,11 @@ package ir
 
 import (
 	"encoding/binary"
+	"math"
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
+	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
 
@@ -206,6 +208,16 @@ func (r *keyReader) count() int {
 	return int(n)
 }
 
+// number reads one that is at most limit.
+func (r *keyReader) number(limit int64) int64 {
+	n := r.uvarint()
+	if limit < 0 || n > uint64(limit) {
+		r.bad = true
+		return 0
+	}
+	return int64(n)
+}
+
 func (r *keyReader) varints() []int64 {
 	list := make([]int64, r.count())
 	for k := range list {
@@ -225,15 +237,16 @@ func DecodeKey(key []byte) (*Program, error) {
 		n.Dtype = dtype.Dtype(r.byte())
 		n.Dims = make([]int64, r.byte())
 		for k := range n.Dims {
-			n.Dims[k] = int64(r.uvarint())
+			n.Dims[k] = r.number(math.MaxInt64)
+		}
+		if _, countable := shape.Count(n.Dims); !countable {
+			r.bad = true
 		}
 		n.Attributes = r.varints()
 		n.Operands = make([]int, r.count())
 		for k := range n.Operands {
-			n.Operands[k] = i - int(r.uvarint())
-			if n.Operands[k] < 0 || n.Operands[k] >= i {
-				r.bad = true
-			}
+			n.Operands[k] = i - int(r.number(int64(i)))
+			r.bad = r.bad || n.Operands[k] == i
 		}
 		if first&1 != 0 {
 			r.varied(n)
@@ -244,14 +257,13 @@ func DecodeKey(key []byte) (*Program, error) {
 	}
 	p.Outputs = make([]int, r.count())
 	for k := range p.Outputs {
-		p.Outputs[k] = int(r.uvarint())
-		r.bad = r.bad || p.Outputs[k] >= len(p.Nodes)
+		p.Outputs[k] = int(r.number(int64(len(p.Nodes)) - 1))
 	}
 	p.Donors = make([]Donation, r.count())
 	for k := range p.Donors {
-		p.Donors[k] = Donation{Parameter: int(r.uvarint()), Output: -1}
+		p.Donors[k] = Donation{Parameter: int(r.number(int64(len(p.Nodes)) - 1)), Output: -1}
 	}
-	if p.Partitions = int(r.uvarint()); p.Partitions > 0 {
+	if p.Partitions = int(r.number(math.MaxInt32)); p.Partitions > 0 {
 		p.Shardings = make([]*hlo.Sharding, len(p.Outputs))
 		for k := range p.Shardings {
 			var err error
@@ -260,7 +272,7 @@ func DecodeKey(key []byte) (*Program, error) {
 			}
 		}
 	}
-	p.Replicas, p.Device = int(r.uvarint()), int(r.uvarint())
+	p.Replicas, p.Device = int(r.number(math.MaxInt32)), int(r.number(math.MaxInt32))
 	p.Precision = hlo.Precision(r.byte())
 	r.bad = r.bad || p.Precision > hlo.PrecisionHighest
 	if r.bad || len(r.rest) > 0 {

@@ -196,8 +196,11 @@ func (m *Module) declare(p *Program, b *hlo.Builder, tupleThreshold int) (entry,
 
 // element gives the value of a KindElement.
 func (p *Program) element(n *ProgramNode, values [][]hlo.Value) ([]hlo.Value, error) {
+	if len(n.Operands) != 1 || len(n.Attributes) != 1 {
+		return nil, status.Errorf(status.DataLoss, "Lower(): expected one of an operation's results, got %d operations and %d numbers", len(n.Operands), len(n.Attributes))
+	}
 	many, k := values[n.Operands[0]], n.Attributes[0]
-	if k >= int64(len(many)) {
+	if k < 0 || k >= int64(len(many)) {
 		return nil, status.Errorf(status.Internal, "lowering of %v gave %d results, expected one numbered %d",
 			p.Nodes[n.Operands[0]].Kind, len(many), k)
 	}

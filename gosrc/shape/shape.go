@@ -2,6 +2,8 @@
 package shape
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +80,23 @@ func Product(dims []int64) int64 {
 		n *= d
 	}
 	return n
+}
+
+// Count is Product of dimensions that come from outside: false where one is negative, or there are more elements than
+// can be counted.
+func Count(dims []int64) (int64, bool) {
+	n := int64(1)
+	for _, d := range dims {
+		if d < 0 {
+			return 0, false
+		}
+		high, low := bits.Mul64(uint64(n), uint64(d))
+		if high != 0 || low > math.MaxInt64 {
+			return 0, false
+		}
+		n = int64(low)
+	}
+	return n, true
 }
 
 // RowMajorStrides gives torch's contiguous strides in elements, as c10::TensorType::contiguousStridesOf:

@@ -183,10 +183,6 @@ func (w *writer) functionOf(id int64) string {
 		return name
 	}
 	c := w.computations[id]
-	if c == nil {
-		w.fail("expected a module that has computation %d, which one of its instructions calls", id)
-		return "_"
-	}
 	name := symbol(c.Name)
 	for _, taken := range w.functions {
 		if taken == name {

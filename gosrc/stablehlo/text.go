@@ -26,11 +26,15 @@ func Text(module []byte) (string, error) {
 }
 
 // text writes the module, with shardings in terms of a mesh where there is one.
-func text(m *pb.HloModuleProto, grid *mesh, readable bool) (string, error) {
+func text(m *pb.HloModuleProto, grid *mesh, readable bool) (written string, err error) {
+	if err := verify(m); err != nil {
+		return "", err
+	}
 	w := &writer{mesh: grid, readable: readable, computations: map[int64]*pb.HloComputationProto{}, functions: map[int64]string{}, text: &strings.Builder{}, numbers: map[string]string{}}
 	for _, c := range m.Computations {
 		w.computations[c.Id] = c
 	}
+	defer w.malformed(&err)
 	entry := w.computations[m.EntryComputationId]
 	if entry == nil {
 		return "", status.Errorf(status.InvalidArgument, "stablehlo.Text(): expected a module with an entry computation, got none")
@@ -65,7 +69,9 @@ type writer struct {
 	called       []*pb.HloComputationProto
 	mesh         *mesh // in terms of which shardings are written; nil for XLA's older form
 	readable     bool
-	numbers      map[string]string // of a readable text: the constants of rank 0, by the names of their values
+	numbers      map[string]string       // of a readable text: the constants of rank 0, by the names of their values
+	regions      int                     // written so far
+	current      *pb.HloInstructionProto // the one that is being written
 	err          error
 }
 
@@ -193,8 +199,10 @@ func (w *writer) function(c *pb.HloComputationProto, visibility string, attribut
 // captured is given, with those values in their place.
 func (w *writer) region(id int64, captured []value) string {
 	c := w.computations[id]
-	if c == nil {
-		w.fail("expected a module that has computation %d, which one of its instructions calls", id)
+	if w.regions++; w.regions > maxRegions {
+		w.fail("calls of calls make more than %d regions", maxRegions)
+	}
+	if w.err != nil {
 		return "({})"
 	}
 	outside := w.text
@@ -225,6 +233,7 @@ func (w *writer) body(c *pb.HloComputationProto, parameters []value) value {
 		for n, id := range i.OperandIds {
 			operands[n] = values[id]
 		}
+		w.current = i
 		if i.Opcode == "parameter" {
 			values[i.Id] = parameters[i.ParameterNumber]
 			continue
