@@ -102,9 +102,8 @@ func (p *programCache) remove(e *executable) {
 	}
 }
 
-// evict removes those programs that nobody has asked for the longest: each that is loaded takes address ranges of
-// the process, of which the system allows a number, and XLA ends the process where there are no more. Steps that are
-// queued still run theirs, which is closed once no step has it.
+// evict removes those programs that nobody has asked for the longest. Steps that are queued still run theirs, which is
+// closed once no step has it.
 func (p *programCache) evict(count int) {
 	done := make([]*executable, 0, p.size())
 	for _, bucket := range p.buckets {
@@ -155,6 +154,7 @@ func (c *Core) compile(e *executable, d *Device, noted *Compile, candidates [][]
 		device.queueMu.Unlock()
 	}
 	// Nobody waits for what follows.
+	c.relieve()
 	if program != nil {
 		c.compiles.explained(noted, program, candidates)
 	}

@@ -25,6 +25,7 @@ type Core struct {
 	client  client.Client
 	devices []*Device
 	cache   programCache
+	ranges  addressRanges
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
@@ -51,6 +52,10 @@ type Core struct {
 // NewCore makes the lazy state over a client; one Device per local device of the client.
 func NewCore(c client.Client, options Options) *Core {
 	core := &Core{client: c, options: options, cache: programCache{limit: options.Programs}}
+	core.ranges.count = options.AddressRanges
+	if core.ranges.count == nil {
+		core.ranges.count = heldAddressRanges
+	}
 	core.Mu.graph = &core.Graph
 	core.compiles.ending.L = &core.compiles.mu
 	core.analysis.options = options.Analysis

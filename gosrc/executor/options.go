@@ -24,6 +24,8 @@ type Options struct {
 	// Programs is how many compiled programs are held; beyond it those that nobody has asked for the longest go. 0
 	// any number (XLA_COMPILATION_CACHE_SIZE, torch_xla's name).
 	Programs int
+	// AddressRanges counts those that the process has and is allowed; nil as the system tells. Programs go where they run out.
+	AddressRanges func() (held, allowed int, ok bool)
 	// ReplicaTimeout is how long a step with collectives waits for those of the other replicas of this process
 	// (XLA_GO_REPLICA_TIMEOUT, in seconds).
 	ReplicaTimeout time.Duration
