@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz test-python test-oldest test-full conform test-memory lint bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
+.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz test-python test-oldest test-full conform test-memory lint docs bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -177,6 +177,9 @@ lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-form
 	$(BUILD)/bin/mypy
 	$(BUILD)/bin/clang-format --dry-run -Werror $(ADAPTER_FILES) $(EXTENSION_FILES)
 
+docs: $(STAMPS)/build-venv ## the pages as a site, in build/site; what is wrong in them fails
+	NO_MKDOCS_2_WARNING=1 $(BUILD)/bin/mkdocs build --strict --quiet
+
 bench: $(STAMPS)/test-installed ## the benchmarks, beside torch CPU and go-xla and, after `make peers`, torch_xla, JAX and pypjrt
 	mkdir -p build/bench && cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/run.py $(if $(wildcard $(PEERS)/bin/python),--peers $(PEERS)/bin/python)
 	cd build/bench && $(TEST)/bin/python $(CURDIR)/benchmarks/dispatch.py $(if $(wildcard $(PEERS)/bin/python),--jax $(PEERS)/bin/python) $(if $(wildcard $(PYPJRT)/bin/python),--pypjrt $(PYPJRT)/bin/python --plugin $(XLA_GO_TEST_PLUGIN))
@@ -214,4 +217,4 @@ gen-abi: ## write the layout of a PJRT header for the tests: make gen-abi HEADER
 	sh pjrt/testdata/gen_abi.sh "$(HEADER)"
 
 clean: ## remove what was built; environments stay (rm -rf .venv* removes them)
-	rm -rf build/lib* build/bdist* build/_native build/native build/prebuilt build/develop build/pytest build/torch-xla-suite build/conform build/testplugin.so dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed
+	rm -rf build/lib* build/bdist* build/_native build/native build/prebuilt build/develop build/pytest build/torch-xla-suite build/conform build/site build/testplugin.so dist demo-output $(STAMPS)/*wheel $(STAMPS)/prebuilt-* $(STAMPS)/*-installed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -349,12 +348,6 @@ def test_names_of_torch_xla(child: Child) -> None:
     else:
         raise AssertionError("expected an error")
     """)
-
-
-def test_the_document_runs(child: Child, root: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", (root / "docs" / "checkpoints.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    child("".join(blocks), env={"CPU_NUM_DEVICES": "8"})
 
 
 def test_a_process_that_is_to_end_saves_first(child: Child) -> None:

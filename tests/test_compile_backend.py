@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
-import re
 import threading
 import warnings
 import weakref
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -491,9 +489,3 @@ def test_a_program_that_does_not_import_the_package(child: Child) -> None:
 
 def test_importing_the_package_does_not_import_dynamo(child: Child) -> None:
     child("import torch, sys; known = set(sys.modules); import xla_go; assert not any(n.startswith('torch._dynamo') for n in set(sys.modules) - known)")
-
-
-def test_the_guide_runs(child: Child, root: Path) -> None:
-    text = (root / "docs" / "compile.md").read_text(encoding="utf-8")
-    for code in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        child(code)

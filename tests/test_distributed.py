@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -263,12 +262,6 @@ def test_torch_xlas_names_run_on_replicas(eight: Eight) -> None:
             assert parts == [count * 0.5 * i for i in range(ordinal * width, (ordinal + 1) * width)], parts
     torch_xla.launch(run, (1,))
     """)
-
-
-@IFRT
-def test_the_document_runs(eight: Eight, root: Path) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```$", (root / "docs" / "replicas.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    eight(code)
 
 
 def test_the_same_program_runs_on_every_device(eight: Eight) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -259,10 +258,3 @@ def test_without_spmd(child: Child) -> None:
     else:
         raise AssertionError("expected an error")
     """, env={"CPU_NUM_DEVICES": "2"})
-
-
-def test_the_document_runs(child: Child, root: Path) -> None:
-    _, _, text = (root / "docs" / "spmd.md").read_text(encoding="utf-8").partition("## torch.distributed.tensor")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    child("".join(blocks), env=EIGHT)

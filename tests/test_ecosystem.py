@@ -203,13 +203,6 @@ def test_a_trainer_for_torch_xla_runs_unchanged(root: Path, tmp_path: Path, devi
     assert all(value.device.type == "cpu" for value in saved.values())
 
 
-@pytest.mark.parametrize("number", [pytest.param(0, marks=needs("accelerate")), pytest.param(1, marks=[needs("transformers"), pytest.mark.slow]), pytest.param(2, marks=needs("lightning"))])
-def test_the_document_runs(child: Child, root: Path, number: int) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", (root / "docs" / "ecosystem.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
-    child(blocks[number], timeout=600)
-
-
 # ---- files ----
 
 

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import documents
 from support import DEVICE_VARIABLES
 from xla_go.explain import intervals
 
@@ -236,6 +237,15 @@ def test_the_script_of_the_document(command: Command, root: Path) -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```$", (root / "docs" / "command-line.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     done = command("explain", "--no-html", "train.py", script=code)
     assert done.returncode == 0 and "programs were compiled" in done.stderr and "because inputs have other sizes" in " ".join(done.stderr.split()), done.stderr
+
+
+def test_the_report_that_the_tutorial_shows(command: Command, root: Path) -> None:
+    _, _, page = (root / "docs" / "tutorial.md").read_text(encoding="utf-8").partition("`train.py`")
+    page, _, rest = page.partition("```sh\n")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^```text\n(.*?)^```$", rest, re.MULTILINE | re.DOTALL)[0]
+    done = command("explain", "--no-html", "train.py", script=code)
+    assert done.returncode == 0 and documents.fits(shown, done.stderr), done.stderr
 
 
 # ---- sets of moments ----

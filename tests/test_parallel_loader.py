@@ -6,7 +6,6 @@ import collections
 import dataclasses
 import gc
 import random
-import re
 import threading
 import time
 import traceback
@@ -585,13 +584,3 @@ def test_iterators_are_not_kept_alive_by_their_threads() -> None:
     gone = weakref.ref(iterator)
     del iterator
     assert gone() is None and loader_threads() == []
-
-
-BLOCK = re.compile(r"^```python *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def test_the_code_of_the_document_runs(child: Child, root: Path) -> None:
-    blocks = BLOCK.findall((root / "docs" / "loader.md").read_text(encoding="utf-8"))
-    assert len(blocks) >= 3
-    for mark, code in blocks:
-        child(code, env={"CPU_NUM_DEVICES": mark.removeprefix("devices=") or "1"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -216,10 +215,3 @@ def test_shardy_divides_as_the_older_partitioner(child: Child) -> None:
     assert shardy.stdout == ours.stdout and "devices=[4,2]" in ours.stdout
     # The older partitioner tells that it will go; what the text says of it is the plugin's.
     assert "GSPMD sharding propagation" not in shardy.stderr
-
-
-def test_the_document_runs(child: Child, root: Path) -> None:
-    text, _, _ = (root / "docs" / "spmd.md").read_text(encoding="utf-8").partition("## torch.distributed.tensor")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    code = "".join(blocks) + "xla_go.sync()\nassert torch.equal(whole.cpu()[:16], highest_of := batch.cpu().reshape(4, 16, 512).amax(0)), highest_of\n"
-    assert "aten::" in child(code, env={"CPU_NUM_DEVICES": "8"}).stdout

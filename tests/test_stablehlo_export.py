@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_client_guide import BLOCK, shown
 from torch import nn
 
 import xla_go
@@ -349,17 +348,3 @@ def test_damaged_files(tmp_path: Path) -> None:
         (tmp_path / "weights.safetensors").write_bytes(damaged)
         with pytest.raises((errors.DataLossError, errors.UnimplementedError)):
             stablehlo.load(tmp_path)
-
-
-def test_the_guide_from_top_to_bottom(child: Child, root: Path) -> None:
-    found = BLOCK.findall((root / "docs" / "stablehlo.md").read_text(encoding="utf-8"))
-    code = "\n".join(block for mark, block in found if not mark)
-    expected = shown(code)
-    assert len(expected) >= 4
-    output = child(code).stdout
-    for text in expected:
-        assert text in output, f"{text}\n--- in\n{output}"
-    assert "forward(): expected input input f32[3,4], got f32[2,4]" in output
-    for mark, block in found:
-        if mark == "no-run":
-            compile(block, "docs/stablehlo.md", "exec")
