@@ -34,39 +34,24 @@ func FuzzMessages(f *testing.F) {
 		s := unserved()
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), callerKey{}, identity{rank: 0, member: "a"}), time.Millisecond)
 		defer cancel()
-		read := func(request pb.Message) bool { return pb.Unmarshal(message, request) == nil }
 		var sets int
 		switch call % 7 {
 		case 0:
-			if r := new(proto.GetRequest); read(r) {
-				_, _ = s.Get(ctx, r)
-			}
+			send(ctx, s.Get, message)
 		case 1:
-			if r := new(proto.TryGetRequest); read(r) {
-				_, _ = s.TryGet(ctx, r)
-			}
+			send(ctx, s.TryGet, message)
 		case 2:
-			if r := new(proto.SetRequest); read(r) {
-				if _, err := s.Set(ctx, r); err == nil {
-					sets = 1
-				}
+			if send(ctx, s.Set, message) {
+				sets = 1
 			}
 		case 3:
-			if r := new(proto.DeleteRequest); read(r) {
-				_, _ = s.Delete(ctx, r)
-			}
+			send(ctx, s.Delete, message)
 		case 4:
-			if r := new(proto.ListRequest); read(r) {
-				_, _ = s.List(ctx, r)
-			}
+			send(ctx, s.List, message)
 		case 5:
-			if r := new(proto.BarrierRequest); read(r) {
-				_, _ = s.Barrier(ctx, r)
-			}
+			send(ctx, s.Barrier, message)
 		case 6:
-			if r := new(proto.LeaveRequest); read(r) {
-				_, _ = s.Leave(ctx, r)
-			}
+			send(ctx, s.Leave, message)
 		}
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
@@ -74,6 +59,19 @@ func FuzzMessages(f *testing.F) {
 			t.Errorf("call %d left %d values and %d waiters", call%7, len(s.values), len(s.awaited))
 		}
 	})
+}
+
+// send calls with what a message is read as; true where it was read and the call has no error.
+func send[Request any, Pointer interface {
+	*Request
+	pb.Message
+}, Reply any](ctx context.Context, call func(context.Context, Pointer) (Reply, error), message []byte) bool {
+	request := Pointer(new(Request))
+	if pb.Unmarshal(message, request) != nil {
+		return false
+	}
+	_, err := call(ctx, request)
+	return err == nil
 }
 
 // FuzzAuthenticate: without the job's token no header makes a caller, and with it only a rank of the job does.

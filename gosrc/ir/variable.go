@@ -94,9 +94,9 @@ func (r *keyReader) varied(n *ProgramNode) {
 	r.bad = r.bad || len(n.Varied) == 0 || len(n.Varied) > len(n.Operands)
 	before := -1
 	for i := range n.Varied {
-		position := r.uvarint()
-		r.bad = r.bad || position >= uint64(len(n.Attributes)) || int(position) <= before
-		n.Varied[i], before = int(position), int(position)
+		position := int(r.number(int64(len(n.Attributes)) - 1))
+		r.bad = r.bad || position <= before
+		n.Varied[i], before = position, position
 	}
 	n.Case = r.uvarint()
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from xla_go import runtime
-from xla_go.distributed.collective import REDUCE_MEAN, Groups, all_gather, reduce_scatter
+from xla_go.distributed.collective import REDUCE_MEAN, Groups, all_gather, all_reduce, reduce_scatter
 
 
 class Parts:
@@ -41,3 +41,16 @@ class Parts:
         """The value of that shape, from every replica's part."""
         rows = all_gather(part, 0, self.groups)
         return rows[0] if len(shape) == 0 else rows[: shape[0]]
+
+    def total(self, reduce_type: str, value: torch.Tensor, besides: Groups) -> torch.Tensor:
+        """What the replicas of this division's groups have, put together, and then over the groups of `besides`, if any."""
+        for among in (self.groups, *([] if besides is None else [besides])):
+            value = all_reduce(reduce_type, value, groups=among)
+        return value
+
+
+def scale_to(gradients: Sequence[torch.Tensor], norm: torch.Tensor, max_norm: float) -> None:
+    """Scales gradients whose norm is `norm`, all together, so that it is at most max_norm."""
+    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    for one in gradients:
+        one.mul_(factor.to(one.dtype))

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import xla_go
-from xla_go.distributed._parts import Parts
-from xla_go.distributed.collective import REDUCE_MAX, REDUCE_SUM, Groups, all_reduce
+from xla_go.distributed._parts import Parts, scale_to
+from xla_go.distributed.collective import REDUCE_MAX, REDUCE_SUM, Groups
 from xla_go.rematerialization import optimization_barrier
 
 __all__ = ["XlaFullyShardedDataParallel"]
@@ -181,12 +181,9 @@ class XlaFullyShardedDataParallel(nn.Module):
         norms = torch.stack([torch.linalg.vector_norm(one.float(), norm_type) for one in gradients])
         largest = math.isinf(norm_type)
         total = norms.max() if largest else norms.pow(norm_type).sum()
-        for among in (self._parts.groups, *([] if groups is None else [groups])):
-            total = all_reduce(REDUCE_MAX if largest else REDUCE_SUM, total, groups=among)
+        total = self._parts.total(REDUCE_MAX if largest else REDUCE_SUM, total, groups)
         norm = total if largest else total.pow(1.0 / norm_type)
-        factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-        for one in gradients:
-            one.mul_(factor.to(one.dtype))
+        scale_to(gradients, norm, max_norm)
         return norm
 
     @torch.no_grad()

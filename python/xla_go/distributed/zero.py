@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from xla_go.distributed._parts import Parts
-from xla_go.distributed.collective import REDUCE_SUM, Groups, all_reduce
+from xla_go.distributed._parts import Parts, scale_to
+from xla_go.distributed.collective import REDUCE_SUM, Groups
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
@@ -75,11 +75,8 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     def _clip(self, gradients: list[torch.Tensor]) -> None:
         squares = torch.stack([one.float().square().sum() for one in gradients]).sum()
-        for groups in (self._parts.groups, *([] if self._norm_groups is None else [self._norm_groups])):
-            squares = all_reduce(REDUCE_SUM, squares, groups=groups)
-        factor = (self._max_norm / (squares.sqrt() + 1e-6)).clamp(max=1.0)
-        for one in gradients:
-            one.mul_(factor.to(one.dtype))
+        squares = self._parts.total(REDUCE_SUM, squares, self._norm_groups)
+        scale_to(gradients, squares.sqrt(), self._max_norm)
 
     def _tell_options(self) -> None:
         """Learning rates and the like, which schedulers change here."""
