@@ -151,7 +151,7 @@ endef
 test-python: $(STAMPS)/test-installed $(STAMPS)/plugins ## pytest against the installed wheel with the newest torch; PYTEST=... adds arguments
 	$(call run_pytest,$(TEST),-m "not slow")
 
-test-oldest: $(STAMPS)/oldest-installed $(STAMPS)/plugins ## pytest with the oldest supported torch, without what does not depend on torch's release
+test-oldest: $(STAMPS)/oldest-installed $(STAMPS)/plugins ## pytest with the oldest supported torch, without what depends little on torch's release
 	$(call run_pytest,$(OLDEST),-m "not slow and not once")
 
 test-full: test-go $(STAMPS)/test-installed ## everything, slow tests included

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fork_server import PREPARED_TOO_LATE, ForkServer
 from support import DEVICE_VARIABLES, Child
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,12 +48,22 @@ def proxy(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """Forks processes that have imported torch."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def child(tmp_path: Path) -> Child:
+def child(tmp_path: Path, fork_server: ForkServer) -> Child:
     """Runs Python code in a process of its own, with the same interpreter, and gives the finished process.
 
-    child(code, env={...}, timeout=120, check=True, flags=()): `env` is added to an environment without device variables;
-    `check` fails the test with the child's output where its exit status is not 0.
+    child(code, env={...}, timeout=120, check=True, flags=(), fresh=False): `env` is added to an environment without device
+    variables; `check` fails the test with the child's output where its exit status is not 0. The process is forked from one
+    that has imported torch; `fresh`, or any of Python's flags, starts an interpreter of its own, for tests of what is
+    imported, and when, and of how a process begins.
     """
 
     def run(
@@ -60,13 +72,18 @@ def child(tmp_path: Path) -> Child:
         timeout: float = 120,
         check: bool = True,
         flags: tuple[str, ...] = (),
+        fresh: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if name not in DEVICE_VARIABLES}
         environment.update(env or {})
-        done = subprocess.run(
-            [sys.executable, *flags, "-c", textwrap.dedent(code)],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False,
-        )  # fmt: skip
+        code = textwrap.dedent(code)
+        if fresh or flags or any(name.startswith(PREPARED_TOO_LATE) for name in env or {}):
+            done = subprocess.run(
+                [sys.executable, *flags, "-c", code],
+                cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False,
+            )  # fmt: skip
+        else:
+            done = fork_server.run(code, environment, tmp_path, timeout)
         if check and done.returncode != 0:
             pytest.fail(f"the child ended with status {done.returncode}\n--- output\n{done.stdout}\n--- errors\n{done.stderr}")
         return done

@@ -6,6 +6,8 @@ import pytest
 
 from support import Child
 
+pytestmark = pytest.mark.once
+
 CHECKED = {"XLA_GO_CHECK": "cpu"}
 
 # Operators of the device that are wrong on purpose: they give cosh where sinh is asked for, and so on.

@@ -12,6 +12,8 @@ import pytest
 
 from support import Child
 
+pytestmark = pytest.mark.once
+
 COMPILER = shutil.which(os.environ.get("CC", "cc")) or "cc"
 PJRT = Path(__file__).resolve().parent.parent / "pjrt"
 

@@ -13,6 +13,8 @@ import torch
 import xla_go
 from support import Child
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def recorded() -> Iterator[None]:
@@ -129,7 +131,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("variable", ["XLA_GO_IR_DEBUG", "XLA_IR_DEBUG", "XLA_HLO_DEBUG"])
+@pytest.mark.parametrize("variable", ["XLA_GO_IR_DEBUG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("XLA_IR_DEBUG", "XLA_HLO_DEBUG"))])
 def test_variables_record_and_the_disk_knows_no_lines(child: Child, tmp_path: Path, variable: str) -> None:
     environment = {"PJRT_DEVICE": "CPU", variable: "1", "XLA_PERSISTENT_CACHE_PATH": str(tmp_path / "programs"), "XLA_GO_PERSISTENT_CACHE": "1"}
     first = child(PROGRAM.format(padding="pass"), env=environment).stdout.splitlines()
@@ -197,7 +199,7 @@ CAUSES = """
 """
 
 
-@pytest.mark.parametrize("level", ["0", "1", "2", ""])
+@pytest.mark.parametrize("level", ["0", pytest.param("1", marks=pytest.mark.slow), pytest.param("2", marks=pytest.mark.slow), ""])
 def test_analysis(child: Child, tmp_path: Path, level: str) -> None:
     environment = {"PJRT_DEVICE": "CPU", "XLA_GO_NODE_LIMIT": "20", "PT_XLA_DEBUG_FILE": str(tmp_path / "analysis")}
     environment |= {"PT_XLA_DEBUG": "1"} if level == "" else {"PT_XLA_DEBUG_LEVEL": level}

@@ -11,6 +11,8 @@ import pytest
 
 from support import REFUSES, Child, Eight
 
+pytestmark = pytest.mark.once
+
 START = REFUSES + """
     import json, threading, time, torch, xla_go, replica_programs
     from xla_go import distributed, errors, metrics, runtime

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support import DEVICE_VARIABLES
+
+pytestmark = pytest.mark.once
 
 
 def doctor(tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:

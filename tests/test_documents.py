@@ -13,6 +13,8 @@ from documents import Block, PageError, differences, driver, fits, printed, proc
 from support import Child
 from xla_go import errors
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

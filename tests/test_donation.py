@@ -11,6 +11,8 @@ import torch
 import xla_go
 from xla_go import _adapter, debug, metrics
 
+pytestmark = pytest.mark.once
+
 
 def pointer(t: torch.Tensor) -> int:
     """The device address of a tensor's storage, once its value is there."""

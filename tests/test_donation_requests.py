@@ -11,6 +11,8 @@ import xla_go
 from support import Child
 from xla_go import _adapter, metrics, runtime
 
+pytestmark = pytest.mark.once
+
 
 def pointer(t: torch.Tensor) -> int:
     xla_go.sync(wait=True)

@@ -37,9 +37,9 @@ START = REFUSES + """
         ("parallelize", {"all-reduce"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}", *["{devices=[1,8]0,1,2,3,4,5,6,7}"] * 2]),
         # The norm's output is gathered before the layers, whose result is summed into parts: a reduce-scatter, which XLA:CPU
         # writes as an all-reduce of which each device takes its slice.
-        ("sequence", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}", *["{devices=[1,8]0,1,2,3,4,5,6,7}"] * 2]),
-        ("fully_shard", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}"] * 3),
-        ("replicate_and_shard", {"all-gather", "all-reduce"}, ["{devices=[2,1,4]0,2,4,6,1,3,5,7 last_tile_dim_replicate}"] * 3),
+        pytest.param("sequence", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}", *["{devices=[1,8]0,1,2,3,4,5,6,7}"] * 2], marks=pytest.mark.slow),
+        pytest.param("fully_shard", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}"] * 3, marks=pytest.mark.slow),
+        pytest.param("replicate_and_shard", {"all-gather", "all-reduce"}, ["{devices=[2,1,4]0,2,4,6,1,3,5,7 last_tile_dim_replicate}"] * 3, marks=pytest.mark.slow),
         ("both", {"all-gather", "all-reduce"}, ["{devices=[8,1]0,2,4,6,1,3,5,7}", *["{devices=[4,2]0,1,2,3,4,5,6,7}"] * 2]),
     ],
 )

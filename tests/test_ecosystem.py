@@ -188,7 +188,7 @@ def test_lightning(child: Child, package: str, precision: str) -> None:
 # ---- a script for torch_xla, and the document ----
 
 
-@pytest.mark.parametrize("devices", ["1", "2"])
+@pytest.mark.parametrize("devices", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_trainer_for_torch_xla_runs_unchanged(root: Path, tmp_path: Path, devices: str) -> None:
     """The script reaches its target by itself; here it has few images and one pass over them."""
     script = root / "examples" / "torch_xla_mnist.py"

@@ -17,6 +17,8 @@ import pytest
 from support import Child
 from xla_go import errors
 
+pytestmark = pytest.mark.once
+
 CODES = range(1, 17)
 
 # What is called, and the plugin's function that fails then. None of them stands in another's way.

@@ -22,6 +22,8 @@ import documents
 from support import DEVICE_VARIABLES
 from xla_go.explain import intervals
 
+pytestmark = pytest.mark.once
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -116,7 +118,13 @@ def test_the_page_holds_all_it_needs(command: Command, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("end", "status"),
-    [("raise LookupError('lost')", 1), ("sys.exit('told')", 1), ("sys.exit()", 0), ("def broken(:", 1), ("os.kill(os.getpid(), signal.SIGINT)", -2)],
+    [
+        ("raise LookupError('lost')", 1),
+        pytest.param("sys.exit('told')", 1, marks=pytest.mark.slow),
+        pytest.param("sys.exit()", 0, marks=pytest.mark.slow),
+        pytest.param("def broken(:", 1, marks=pytest.mark.slow),
+        ("os.kill(os.getpid(), signal.SIGINT)", -2),
+    ],
 )
 def test_how_a_script_ends_is_as_without(command: Command, end: str, status: int) -> None:
     script = f"import os, signal, sys, torch, xla_go\nprint(torch.ones(2, device='xla').sum().item())\ndef f():\n    {end}\nf()\n"

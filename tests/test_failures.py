@@ -13,6 +13,8 @@ import pytest
 
 from support import Child
 
+pytestmark = pytest.mark.once
+
 TRAINING = """
     import ctypes, json, sys
     import torch, xla_go
@@ -111,7 +113,7 @@ def run(child: Child, proxy: Path, sort: str, first: int, stride: int, client: s
         assert same, f"failure {fails_at}: the losses differ from those of an undisturbed run"
 
 
-@pytest.mark.parametrize(("sort", "first", "stride"), [("compile", 1, 1), ("execute", 1, 29), ("transfer", 1, 41)])
+@pytest.mark.parametrize(("sort", "first", "stride"), [("compile", 1, 1), ("execute", 1, 29), pytest.param("transfer", 1, 41, marks=pytest.mark.slow)])
 def test_training_survives_a_failure(child: Child, proxy: Path, sort: str, first: int, stride: int) -> None:
     run(child, proxy, sort, first, stride, "0")
 

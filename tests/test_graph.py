@@ -11,6 +11,8 @@ import torch
 import xla_go
 from support import Child
 
+pytestmark = pytest.mark.once
+
 
 def test_a_program_as_text() -> None:
     x = torch.arange(6.0).reshape(2, 3).to("xla")

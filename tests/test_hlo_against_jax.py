@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = ("dot", "fusion", "copy", "transpose", "scatter")
 

@@ -8,6 +8,8 @@ import pytest
 
 from support import Child
 
+pytestmark = pytest.mark.once
+
 TRAIN = """
     import json, torch, xla_go
     torch.manual_seed(0)
@@ -28,7 +30,7 @@ TRAIN = """
 """
 
 
-@pytest.mark.parametrize("devices", ["1", "4"])
+@pytest.mark.parametrize("devices", ["1", pytest.param("4", marks=pytest.mark.slow)])
 def test_training_is_the_same(child: Child, devices: str) -> None:
     losses = [json.loads(child(TRAIN, env={"CPU_NUM_DEVICES": devices, "XLA_USE_IFRT": value}).stdout.splitlines()[-1]) for value in ("0", "1")]
     assert losses[0] == losses[1]

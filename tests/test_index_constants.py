@@ -12,6 +12,8 @@ import torch.nn.functional as F
 import xla_go
 from xla_go import metrics
 
+pytestmark = pytest.mark.once
+
 Case = Callable[[str, int], torch.Tensor]
 
 

@@ -10,6 +10,8 @@ import torch
 import xla_go
 from support import Child
 
+pytestmark = pytest.mark.once
+
 
 def used() -> int:
     xla_go.sync()

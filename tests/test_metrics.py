@@ -13,6 +13,8 @@ import xla_go
 from support import Child
 from xla_go import metrics
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def cleared() -> Iterator[None]:

@@ -156,8 +156,11 @@ def test_forward_and_every_gradient_equal_cpu(name: str) -> None:
         close(q, p, f"buffer {buffer}")
 
 
-@pytest.mark.parametrize("foreach", [False, True], ids=["single", "foreach"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+# The others of a model differ in the optimizer's part alone, which tests/ops/test_optimizer.py has for itself.
+@pytest.mark.parametrize(
+    ("optimizer", "foreach"),
+    [pytest.param(name, foreach, id=f"{name}-{'foreach' if foreach else 'single'}", marks=[] if (name, foreach) == ("adamw", True) else pytest.mark.slow) for name in OPTIMIZERS for foreach in (True, False)],
+)
 @pytest.mark.parametrize("name", MODELS)
 def test_ten_steps_equal_cpu(name: str, optimizer: str, foreach: bool) -> None:
     cpu, xla, (x, target), loss = make(name)

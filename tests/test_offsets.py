@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import xla_go
 from xla_go import metrics
+
+pytestmark = pytest.mark.once
 
 
 def compiles() -> int:

@@ -42,6 +42,7 @@ def test_chunks_are_all_entries() -> None:
     assert sorted(dealt) == runner.units()
 
 
+@pytest.mark.once
 def test_a_dead_and_a_hanging_process_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # A worker in front of the real one that dies, or stops, when it comes to one of the units.
     code = """

@@ -22,6 +22,8 @@ from support import Child
 from xla_go import debug, errors, metrics
 from xla_go.distributed import MpDeviceLoader, ParallelLoader
 
+pytestmark = pytest.mark.once
+
 
 class Pair(NamedTuple):
     image: torch.Tensor

@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support import Child
+
+pytestmark = pytest.mark.once
 
 STEP = """
     import json, torch, xla_go

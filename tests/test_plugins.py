@@ -12,6 +12,8 @@ import pytest
 
 from support import Child
 
+pytestmark = pytest.mark.once
+
 USE = """
     import torch, xla_go
     try:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support import Child
+
+pytestmark = pytest.mark.once
 
 INSTALL = """
     import copy, functools, xla_go; xla_go.compat.install()

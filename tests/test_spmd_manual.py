@@ -8,6 +8,8 @@ import pytest
 
 from support import REFUSES, Child, Eight
 
+pytestmark = pytest.mark.once
+
 START = REFUSES + """
     import torch, xla_go
     from xla_go import debug, distributed, errors, metrics, runtime, spmd

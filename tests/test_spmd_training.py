@@ -8,6 +8,8 @@ import pytest
 
 from support import trained
 
+pytestmark = pytest.mark.once
+
 PROGRAM = Path(__file__).with_name("llama_block.py")
 
 
@@ -16,10 +18,10 @@ PROGRAM = Path(__file__).with_name("llama_block.py")
     [
         # Weights are gathered before they are used; what is summed into a part of a gradient is a reduce-scatter, which
         # XLA:CPU writes as an all-reduce of which each device takes its slice.
-        ("fsdp", "", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}"] * 3),
+        pytest.param("fsdp", "", {"all-gather", "all-reduce", "dynamic-slice"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}"] * 3, marks=pytest.mark.slow),
         ("tensor", "", {"all-reduce"}, ["{devices=[8,1]0,1,2,3,4,5,6,7}", "{devices=[1,8]0,1,2,3,4,5,6,7}", "{devices=[8,1]0,1,2,3,4,5,6,7}"]),
         pytest.param("both", "", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"], marks=pytest.mark.slow),
-        ("both", "XLA_USE_IFRT", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
+        pytest.param("both", "XLA_USE_IFRT", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"], marks=pytest.mark.slow),
         ("both", "CONVERT_SHLO_TO_SHARDY", {"all-gather", "all-reduce"}, ["{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[4,2]0,1,2,3,4,5,6,7}", "{devices=[2,4]0,2,4,6,1,3,5,7}"]),
     ],
 )

@@ -11,6 +11,8 @@ import xla_go
 import xla_go.client
 from support import Child
 
+pytestmark = pytest.mark.once
+
 
 def run(text: str, *inputs: torch.Tensor) -> list[torch.Tensor]:
     with xla_go.client.compile(text, "mlir") as program:

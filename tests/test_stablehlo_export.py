@@ -80,7 +80,7 @@ def test_a_model_in_a_process_without_torch(name: str, tmp_path: Path, child: Ch
         program.save(tmp_path / "saved")
     np.savez(tmp_path / "inputs.npz", **{str(i): x.numpy() for i, x in enumerate(args)}, **{k: x.numpy() for k, x in kwargs.items()})
     code = ELSEWHERE.format(directory=str(tmp_path / "saved"), inputs=str(tmp_path / "inputs.npz"), result=str(tmp_path / "result.npy"))
-    assert child(code).stdout == "(0, 0)\n"
+    assert child(code, fresh=True).stdout == "(0, 0)\n"
     torch.testing.assert_close(torch.from_numpy(np.load(tmp_path / "result.npy")), want)
 
 

@@ -16,6 +16,8 @@ import xla_go
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 from char_gpt import CharGPT
 
+pytestmark = pytest.mark.once
+
 xla = torch.device("xla")
 
 

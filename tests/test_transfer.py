@@ -12,6 +12,8 @@ import torch
 import xla_go
 from support import Child
 
+pytestmark = pytest.mark.once
+
 # Small arrays and large ones go different ways.
 ROWS = [1, 100, 3000]
 COLUMNS = 512

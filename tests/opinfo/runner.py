@@ -22,7 +22,7 @@ START_LIMIT = 300.0
 
 # The database is cut into as many chunks. The first SAMPLE of them are the fixed sample that `make test` runs.
 CHUNKS = 48
-SAMPLE = 3
+SAMPLE = 1
 
 Unit = tuple[str, str]
 

@@ -9,7 +9,7 @@ from oracle import check, check_error
 DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 # Those of programs that take long to compile.
 SAMPLED = [d if d in (torch.float32, torch.complex128) else pytest.param(d, marks=pytest.mark.slow) for d in DTYPES]
-BATCHES = [(), (3,), (2, 0), (2, 2)]
+BATCHES = [(3,), (2, 0), *(pytest.param(batch, marks=pytest.mark.slow) for batch in ((), (2, 2)))]
 TOLERANCE = (1e-3, 1e-4)
 
 
