@@ -171,7 +171,7 @@ def test_errors_tell_operator_and_line(child: Child, proxy: Path, sort: str, oth
     code = FAILURE.format(proxy=str(proxy), sort=sort.encode(), other=other)
     plain = child(code, env=environment).stdout
     assert "the proxy refuses" in plain
-    with_lines = child(code, env=environment | {"XLA_GO_IR_DEBUG": "1"}).stdout
+    with_lines = child(code, env=environment | {"XLA_GO_IR_DEBUG": "1"}, fresh=True).stdout
     assert "the proxy refuses" in with_lines
     assert "in aten::cosh" in plain or "aten::cosh : f32[3]" in plain, plain
     assert "XLA_GO_IR_DEBUG=1 shows the lines" in plain and "most recent call last" not in plain
