@@ -266,6 +266,24 @@ def test_torch_xlas_names_run_on_replicas(eight: Eight) -> None:
     """)
 
 
+def test_what_runs_after_a_sync_is_the_replicas_own(eight: Eight) -> None:
+    eight("""
+    from xla_go import _step
+    ran = []
+
+    def run(ordinal):
+        _step.after_next_sync(lambda: ran.append((ordinal, runtime.global_ordinal())))
+        distributed.rendezvous("noted")
+        if ordinal:
+            xla_go.sync()  # what replica 0 noted may read a value that waits for replica 0
+        distributed.rendezvous("others")
+        xla_go.sync()
+
+    distributed.launch(run, nprocs=2)
+    assert ran == [(1, 1), (0, 0)], ran
+    """)
+
+
 def test_the_same_program_runs_on_every_device(eight: Eight) -> None:
     eight("""
     for index in range(8):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -48,11 +49,12 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Replica:
-    """A thread's part: the number of its device, how many replicas there are, and where they meet."""
+    """A thread's part: the number of its device, how many replicas there are, where they meet, and what its next sync runs."""
 
     ordinal: int
     count: int
     meeting: Meeting
+    after_sync: list[Callable[[], None]] = field(default_factory=list, compare=False)
 
 
 class _Current(threading.local):

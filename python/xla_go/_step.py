@@ -9,12 +9,13 @@ from typing import Any
 
 from xla_go import _adapter, _compiles, _replica, _runtime
 
-_after_sync: list[Callable[[], None]] = []
+_after_sync: list[Callable[[], None]] = []  # of no replica
 
 
 def after_next_sync(function: Callable[[], None]) -> None:
-    """Runs `function` once, at the end of the next `sync`."""
-    _after_sync.append(function)
+    """Runs `function` once, at the end of the next `sync`; in a replica, of its own: another's would read values that it waits for."""
+    replica = _replica.current()
+    (_after_sync if replica is None else replica.after_sync).append(function)
 
 
 def sync(wait: bool = False, *, cause: str = "sync()") -> None:
@@ -26,10 +27,10 @@ def sync(wait: bool = False, *, cause: str = "sync()") -> None:
     what the reports of PT_XLA_DEBUG give as the reason of the step's end.
     """
     adapter = _adapter.load()
+    replica = _replica.current()
     if adapter.is_loaded():
         wait = wait or os.environ.get("XLA_SYNC_WAIT", "0").lower() in ("1", "true")
         _runtime.perform("AddToCounter", "MarkStep", 1)
-        replica = _replica.current()
         indices = range(adapter.device_count()) if replica is None else [replica.ordinal]
         tokens = [token for index in indices if (token := adapter.sync(index, cause))]
         try:
@@ -42,8 +43,9 @@ def sync(wait: bool = False, *, cause: str = "sync()") -> None:
         finally:
             for token in tokens:
                 adapter.cancel(token)
-    closures = _after_sync[:]
-    _after_sync.clear()
+    waiting = _after_sync if replica is None else replica.after_sync
+    closures = waiting[:]
+    waiting.clear()
     for closure in closures:
         closure()
 
