@@ -120,6 +120,9 @@ class XLAShardedTensor(torch.Tensor):
         mesh = self.device_mesh
         if mesh is None and self.mesh_shape is not None:
             mesh = Mesh(range(math.prod(self.mesh_shape)), self.mesh_shape)
+        if self._cached_spec is not None:
+            cached: tuple[Any, ...] = self._cached_spec.placements
+            return cached
         if mesh is None or self.partition_spec is None:
             raise ValueError("placements: expected a tensor of mark_sharding or distribute_tensor; how a computed one lies is told by sharding_spec")
         return placements_of(mesh, self.partition_spec)
@@ -148,13 +151,18 @@ class XLAShardedTensor(torch.Tensor):
 
     def redistribute(self, device_mesh: Any = None, placements: Sequence[Any] | None = None, *, async_op: bool = False) -> XLAShardedTensor:
         """The same values in a tensor that lies by other placements of torch.distributed.tensor. There is nothing to wait for:
-        async_op is taken for the caller's sake. ValueError without a device mesh."""
+        async_op is taken for the caller's sake. ValueError without a device mesh, NotImplementedError for Partial placements: a
+        tensor of one process has no partial values."""
+        from torch.distributed.tensor import Partial
+
         from xla_go.spmd import placement
         from xla_go.spmd.dtensor import distributed
 
         mesh = device_mesh or self.device_mesh
         if mesh is None:
             raise ValueError("redistribute(): expected a device mesh, or a tensor that has one from distribute_tensor")
+        if any(isinstance(one, Partial) for one in placements or ()):
+            raise NotImplementedError(f"redistribute(): expected placements Shard or Replicate, got {placements}")
         back = None if self.device_mesh is None or mesh != self.device_mesh else self.placements
         result: XLAShardedTensor = _Wrap.apply(distributed(self.to_local(), mesh, placements, back).to_local())
         part = placement.MeshPart.of(mesh)
