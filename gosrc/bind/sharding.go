@@ -129,7 +129,7 @@ func ValueWaitBegin(view string) (token int64, err error) {
 }
 
 // TensorSharding describes how a tensor lies over the devices as a JSON object: text, as HLO writes it, "" where nobody divides
-// it; op_sharding, in base64; tile, the dimensions of each device's memory, padding included. See tensor.Space. BLOCKING where
+// it; value, the same for what the tensor holds now, which may be "{replicated}", "" where that is not known; op_sharding, in base64; tile, the dimensions of each device's memory, padding included. See tensor.Space. BLOCKING where
 // a program is being compiled.
 func TensorSharding(view string) (text string, err error) {
 	defer guard(&err)
@@ -137,7 +137,10 @@ func TensorSharding(view string) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	described := map[string]any{"text": ""}
+	described := map[string]any{"text": "", "value": ""}
+	if known := dispatch.ValueShardingOf(&v); known != nil {
+		described["value"] = known.String()
+	}
 	sharding := dispatch.ShardingOf(&v)
 	if sharding == nil {
 		sharding = &hlo.Sharding{Kind: hlo.Replicated}

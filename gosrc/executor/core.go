@@ -4,6 +4,8 @@
 package executor
 
 import (
+	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -29,18 +31,16 @@ type Core struct {
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
-	saving       sync.Mutex // of the two below, and of the file of SaveGraphs
-	savedGraphs  int
-	savingFailed bool
-	persistence  *persistence // nil for none
-	compiles     compileLog
-	analysis     analysis
-	replicas     replicas
-	deferred     atomic.Bool // a device may have a deferred error
-	eager        atomic.Bool
-	recorder     *Recorder    // under Mu; nil for none
-	strict       atomic.Int32 // how often strict mode was entered and not left
-	precision    atomic.Int64 // an hlo.Precision
+	graphs      atomic.Pointer[graphFiles] // nil for none
+	persistence *persistence               // nil for none
+	compiles    compileLog
+	analysis    analysis
+	replicas    replicas
+	deferred    atomic.Bool // a device may have a deferred error
+	eager       atomic.Bool
+	recorder    *Recorder    // under Mu; nil for none
+	strict      atomic.Int32 // how often strict mode was entered and not left
+	precision   atomic.Int64 // an hlo.Precision
 
 	// Of the last cut, under Mu.
 	keyScratch, familyScratch []byte
@@ -72,6 +72,11 @@ func NewCore(c client.Client, options Options) *Core {
 	}
 	if options.Partition {
 		core.Partition()
+	}
+	if options.SaveGraphs != "" {
+		if err := core.SaveGraphs(options.SaveGraphs, options.SaveGraphsAs); err != nil {
+			fmt.Fprintf(os.Stderr, "xla_go: XLA_SAVE_TENSORS_FMT: %v\n", err)
+		}
 	}
 	return core
 }

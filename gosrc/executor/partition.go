@@ -15,7 +15,8 @@ import (
 
 var (
 	countReplicated  = metrics.Counter("ExecuteReplicated")
-	shardingWaitTime = metrics.Time("ShardingWaitTime") // for compiles whose results' shardings a cut needs to know
+	countVirtual     = metrics.Counter("VirtualDeviceUsage") // values that stay on the host until it is known how they lie
+	shardingWaitTime = metrics.Time("ShardingWaitTime")      // for compiles whose results' shardings a cut needs to know
 )
 
 // spmdDevice is the client's name of all devices together.
@@ -210,6 +211,7 @@ func (c *Core) Leaf(data client.Data, d dtype.Dtype, dims []int64) (*ir.Node, er
 // DeferredLeaf makes the node of a value in host memory, dense and row-major, which the core takes over. It is transferred
 // when somebody needs it, replicated or as it was annotated by then. Under Core.Mu.
 func (c *Core) DeferredLeaf(bytes []byte, d dtype.Dtype, dims []int64) *ir.Node {
+	countVirtual.Add(1)
 	s := shape.Shape{Dtype: d, Dims: slices.Clone(dims)}
 	return c.Graph.Leaf(ir.NewDeferred(replicated, func(b *ir.Buffer, sharding *hlo.Sharding) {
 		data, err := transferShards(c.client, c.client.GetLocalDevices(), bytes, s, sharding)

@@ -83,6 +83,9 @@ func (b *Buffer) BeginSharded(sharding *hlo.Sharding) (begun bool) {
 	return begun
 }
 
+// IsDeferred is true for a value on the host whose upload has not begun.
+func (b *Buffer) IsDeferred() bool { return b.deferred != nil && b.KnownSharding() == nil }
+
 func (b *Buffer) begin() {
 	if b.deferred != nil {
 		b.BeginSharded(b.deferred.sharding)

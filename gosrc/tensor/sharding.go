@@ -113,10 +113,20 @@ func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	if annotation := storage.Annotation(v.Sizes); annotation != nil {
 		return annotation
 	}
-	if known := value.Sharding(); known != nil && (known.Kind == hlo.Tiled || known.Kind == hlo.Manual) {
+	if known := s.ValueSharding(v); known != nil && (known.Kind == hlo.Tiled || known.Kind == hlo.Manual) {
 		return known
 	}
 	return nil
+}
+
+// ValueSharding gives how the value that a view has now lies, which may be whole on every device; nil where that is not known
+// yet, and for a value on one device. Under Core.Mu with all shardings known.
+func (s *Space) ValueSharding(v *ops.View) *hlo.Sharding {
+	value := v.Storage.(*Storage).Value()
+	if value == nil || !isWhole(value, v) {
+		return nil
+	}
+	return value.Sharding()
 }
 
 // Layout is how a view lies over the devices.
