@@ -36,6 +36,7 @@ type Core struct {
 	compiles    compileLog
 	analysis    analysis
 	replicas    replicas
+	uploads     uploads
 	deferred    atomic.Bool // a device may have a deferred error
 	eager       atomic.Bool
 	recorder    *Recorder    // under Mu; nil for none
@@ -58,6 +59,7 @@ func NewCore(c client.Client, options Options) *Core {
 	}
 	core.Mu.graph = &core.Graph
 	core.compiles.ending.L = &core.compiles.mu
+	core.uploads.changed.L = &core.uploads.mu
 	core.analysis.options = options.Analysis
 	if options.DumpDirectory == "" { // what is to be looked at is compiled
 		core.persistence = newPersistence(c, options.Cache)
@@ -95,8 +97,10 @@ func (c *Core) Device(index int) (*Device, error) {
 	return c.devices[index], nil
 }
 
-// WaitIdle waits until every step that any device has queued has ended. BLOCKING; without Core.Mu.
+// WaitIdle waits until every step that any device has queued has ended, and every transfer of a deferred value that has begun.
+// BLOCKING; without Core.Mu.
 func (c *Core) WaitIdle() {
+	c.uploads.wait()
 	for _, d := range c.devices {
 		d.WaitIdle()
 	}

@@ -113,17 +113,18 @@ func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	if annotation := storage.Annotation(v.Sizes); annotation != nil {
 		return annotation
 	}
-	if known := s.ValueSharding(v); known != nil && (known.Kind == hlo.Tiled || known.Kind == hlo.Manual) {
+	if known := value.Sharding(); known != nil && (known.Kind == hlo.Tiled || known.Kind == hlo.Manual) {
 		return known
 	}
 	return nil
 }
 
 // ValueSharding gives how the value that a view has now lies, which may be whole on every device; nil where that is not known
-// yet, and for a value on one device. Under Core.Mu with all shardings known.
+// yet, for a value on one device, and where an annotation has been taken back. Under Core.Mu with all shardings known.
 func (s *Space) ValueSharding(v *ops.View) *hlo.Sharding {
-	value := v.Storage.(*Storage).Value()
-	if value == nil || !isWhole(value, v) {
+	storage := v.Storage.(*Storage)
+	value := storage.Value()
+	if value == nil || !isWhole(value, v) || storage.Loose() {
 		return nil
 	}
 	return value.Sharding()

@@ -115,26 +115,21 @@ class XLAShardedTensor(torch.Tensor):
     @property
     def placements(self) -> tuple[Any, ...]:
         """torch.distributed.tensor's placements along the dimensions of `device_mesh`. ValueError for a result of operations."""
-        from xla_go.spmd.placement import placements_of
-
-        mesh = self.device_mesh
-        if mesh is None and self.mesh_shape is not None:
-            mesh = Mesh(range(math.prod(self.mesh_shape)), self.mesh_shape)
-        if self._cached_spec is not None:
-            cached: tuple[Any, ...] = self._cached_spec.placements
-            return cached
-        if mesh is None or self.partition_spec is None:
+        if self.partition_spec is None or (self.device_mesh is None and self.mesh_shape is None):
             raise ValueError("placements: expected a tensor of mark_sharding or distribute_tensor; how a computed one lies is told by sharding_spec")
-        return placements_of(mesh, self.partition_spec)
+        placements: tuple[Any, ...] = self._spec.placements
+        return placements
 
     @property
     def _spec(self) -> Any:
         """torch's DTensorSpec, under the name that DTensor has for it: the same object until mesh or partition spec are replaced."""
         if self._cached_spec is None:
-            from xla_go.spmd.placement import tensor_spec
+            from xla_go.spmd.placement import placements_of, tensor_spec
 
-            placements = self.placements
-            self._cached_spec = tensor_spec(self, self.device_mesh or Mesh(range(math.prod(self.mesh_shape or ())), self.mesh_shape or ()), placements)
+            if self.partition_spec is None:
+                raise ValueError("_spec: expected a tensor of mark_sharding or distribute_tensor; how a computed one lies is told by sharding_spec")
+            mesh = self.device_mesh or Mesh(range(math.prod(self.mesh_shape or ())), self.mesh_shape or ())
+            self._cached_spec = tensor_spec(self, mesh, placements_of(mesh, self.partition_spec))
         return self._cached_spec
 
     def invalidate_spec_cache(self) -> None:
