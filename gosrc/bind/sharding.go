@@ -155,6 +155,33 @@ func TensorSharding(view string) (text string, err error) {
 	return encode(described)
 }
 
+// WholeDimensions gives the dimensions of an array as a JSON list of which each device has a tile of those dimensions (numbers
+// between commas), without padding. sharding is an OpSharding in base64.
+func WholeDimensions(sharding, tile string) (text string, err error) {
+	defer guard(&err)
+	serialized, err := base64.StdEncoding.DecodeString(sharding)
+	if err != nil {
+		return "", status.Errorf(status.InvalidArgument, "WholeDimensions(): expected an OpSharding in base64, got %v", err)
+	}
+	s, err := hlo.ParseSharding(serialized)
+	if err != nil {
+		return "", err
+	}
+	dims, err := integers("WholeDimensions", "tile", tile)
+	if err != nil {
+		return "", err
+	}
+	if s.Kind == hlo.Tiled {
+		if len(s.Tiles) < len(dims) {
+			return "", status.Errorf(status.InvalidArgument, "WholeDimensions(): expected shards of %d dimensions, got %d", len(s.Tiles), len(dims))
+		}
+		for i := range dims {
+			dims[i] *= s.Tiles[i]
+		}
+	}
+	return encode(notNil(dims))
+}
+
 // TensorTiles describes which part of a tensor each device has as a JSON object: whole, false where the tensor is a view of a
 // part of its storage, or of all of it in another shape; divided, whether no device has all of the storage; tiles, a list
 // of shardDescription without handles, one for each local device in their order. BLOCKING where a program is being compiled.

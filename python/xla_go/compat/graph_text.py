@@ -147,7 +147,7 @@ def _partitioned_information(tensor: torch.Tensor) -> str:
         lines += ["XLAData: None"]
     else:
         handle = _adapter.storage_id(tensor) if held == "value" else None
-        lines += ["XLAShardedData:", "  Data Device: SPMD:0", f"  Data Shape: {_shape_text(tensor)}", f"  OpSharding: {lies.text or lies.value}", f"  Data Handle: {handle}"]
+        lines += ["XLAShardedData:", "  Data Device: SPMD:0", f"  Data Shape: {_shape_text(tensor)}", f"  OpSharding: {lies.text or lies.value}", f"  NumShards: {runtime.addressable_runtime_device_count()}", f"  Data Handle: {handle}"]
     return "\n".join([*lines, "Tensor on host: None", ""])
 
 

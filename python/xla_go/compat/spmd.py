@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from xla_go import runtime, spmd
-from xla_go.compat.debugging import visualize_sharding, visualize_tensor_sharding  # noqa: F401
 from xla_go.spmd import *  # noqa: F403
 from xla_go.spmd import mark_sharding_with_gradients
 from xla_go.spmd.linear import *  # noqa: F403
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class Mesh(spmd.Mesh):
+class Mesh(spmd.Mesh):  # type: ignore[no-redef]
     """xla_go.spmd.Mesh, whose numbers of devices are an array of numpy."""
 
     @property
@@ -31,13 +30,13 @@ class Mesh(spmd.Mesh):
         return np.array(self._ids)
 
 
-class HybridMesh(spmd.HybridMesh, Mesh):  # type: ignore[misc]
+class HybridMesh(spmd.HybridMesh, Mesh):  # type: ignore[no-redef,misc]
     """xla_go.spmd.HybridMesh, whose numbers of devices are an array of numpy."""
 
     device_ids = Mesh.device_ids  # type: ignore[assignment]
 
 
-def get_1d_mesh(axis_name: str | None = None) -> Mesh:
+def get_1d_mesh(axis_name: str | None = None) -> Mesh:  # type: ignore[no-redef]
     """All devices along one axis."""
     count = runtime.global_runtime_device_count()
     return Mesh(range(count), (count,), None if axis_name is None else (axis_name,))

@@ -284,6 +284,16 @@ def _get_xla_sharding_spec(tensor: torch.Tensor) -> str:
     return lies.text or lies.value
 
 
+def _get_xla_sharding_type(tensor: torch.Tensor) -> spmd.ShardingType | None:
+    """The kind of `_get_xla_sharding_spec`, None for ""."""
+    return spmd.ShardingType.of(_get_xla_sharding_spec(tensor))
+
+
+def _global_tensor_from_cpu_shards(shards: Sequence[torch.Tensor], sharding: bytes, global_shape: Sequence[int] | None = None) -> torch.Tensor:
+    """xla_go.spmd.from_shards. sharding is what Mesh.get_op_sharding gives."""
+    return spmd.from_shards(shards, sharding, global_shape)
+
+
 def _xla_dot_general(
     lhs: torch.Tensor, rhs: torch.Tensor, dimension_numbers: Any, precision_config: str | None = None, preferred_element_type: torch.dtype | None = None
 ) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +12,12 @@ from typing import Any
 
 import torch
 
-from xla_go import _runtime
+from xla_go import _runtime, errors
 from xla_go.spmd import _tensor
 from xla_go.spmd._shards import Shards, Upload
 from xla_go.spmd.mesh import Mesh, PartitionSpec
 
-__all__ = ["XLAShard", "XLAShardedTensor"]
+__all__ = ["XLAShard", "XLAShardedTensor", "from_shards"]
 
 
 @dataclass
@@ -204,6 +206,38 @@ def _load(tensor: torch.Tensor, shards: list[XLAShard]) -> None:
         upload.finish()
     finally:
         upload.close()
+
+
+def from_shards(shards: Sequence[torch.Tensor], sharding: bytes, shape: Sequence[int] | None = None) -> torch.Tensor:
+    """A tensor on device xla whose parts are on the CPU: one shard for each device of this process, in their order.
+
+    sharding is an OpSharding as `Mesh.get_op_sharding` gives it. shape is the whole tensor's, by default as large as the shards
+    make it; what shards have beyond it is padding. InvalidArgumentError where shards, sharding and shape do not fit;
+    FailedPreconditionError without `xla_go.runtime.use_spmd()`. BLOCKING while the shards are copied.
+    """
+    names = _runtime.lines(_runtime.call("LocalDevices"))
+    if len(shards) != len(names):
+        raise errors.InvalidArgumentError(f"from_shards(): expected {len(names)} shards, one for each device of this process, got {len(shards)}")
+    tile, dtype = tuple(shards[0].shape), shards[0].dtype
+    for shard in shards:
+        if (tuple(shard.shape), shard.dtype, shard.device.type) != (tile, dtype, "cpu"):
+            raise errors.InvalidArgumentError(f"from_shards(): expected shards of {dtype} of {tile} on cpu, got one of {shard.dtype} of {tuple(shard.shape)} on {shard.device}")
+    encoded = base64.b64encode(sharding).decode()
+    if shape is None:
+        shape = json.loads(_runtime.call("WholeDimensions", encoded, ",".join(map(str, tile))))
+    whole = torch.zeros(tuple(shape), dtype=dtype, device="xla")
+    _runtime.call("MarkSharding", _tensor.view(whole), encoded, "mark", "")
+    memory = _tensor.sharding(whole).tile
+    if memory != tile:
+        raise errors.InvalidArgumentError(f"from_shards(): expected shards of {memory} for a tensor of {tuple(shape)}, got shards of {tile}")
+    upload = Upload(whole)
+    try:
+        for name, shard in zip(names, shards, strict=True):
+            upload.put(name, shard)
+        upload.finish()
+    finally:
+        upload.close()
+    return whole
 
 
 def wrap_as_sharded_tensor(t: torch.Tensor | XLAShardedTensor, mesh_shape: Sequence[int] | None = None, partition_spec: PartitionSpec | None = None) -> XLAShardedTensor:
