@@ -52,6 +52,9 @@ def test_partitioned_tensors_by_torch_xlas_names(child: Child) -> None:
     from torch.distributed.tensor import Partial, Shard
     refuses(IndexError, "below 2", sharded.redistribute, mesh, [Shard(2), Shard(0)])
     refuses(NotImplementedError, "Partial", sharded.redistribute, mesh, [Partial(), Shard(0)])
+    import copy as copies
+    xs.mark_sharding(x, mesh, ("x", "y"))
+    assert _XLAC._get_xla_sharding_spec(copies.deepcopy(x)) == _XLAC._get_xla_sharding_spec(x) != ""
     # The operator of torch.compile's graphs.
     y = host.to("xla")
     torch.ops.xla.dynamo_mark_sharding(y, mesh.device_ids.tolist(), list(mesh.mesh_shape), "('x', 'y')", "('y', None)")

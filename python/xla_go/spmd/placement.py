@@ -80,7 +80,7 @@ def slice_mesh(device_mesh: Any, names: tuple[str, ...], axes: Sequence[tuple[in
 
 def partition_spec(axes: Sequence[tuple[int, ...]], placements: Sequence[Any] | None, dimensions: int) -> Spec:
     """The partition spec for a tensor of so many dimensions, of placements along a device mesh's dimensions, which stand for those
-    axes. ValueError for placements that do not fit, IndexError for a dimension that the tensor has not."""
+    axes. ValueError for placements that do not fit."""
     from torch.distributed.tensor import Replicate, Shard
 
     if placements is None:
@@ -94,7 +94,7 @@ def partition_spec(axes: Sequence[tuple[int, ...]], placements: Sequence[Any] | 
         if type(placement) is not Shard:
             raise ValueError(f"expected placements Shard or Replicate, got {placement}: a tensor of one process has no partial values")
         if not -dimensions <= placement.dim < dimensions:
-            raise IndexError(f"expected a Shard of a dimension below {dimensions}, got {placement}")
+            raise ValueError(f"expected a Shard of a dimension below {dimensions}, got {placement}")
         spec[placement.dim] += along
     return spec
 

@@ -148,9 +148,9 @@ class XLAShardedTensor(torch.Tensor):
 
     def redistribute(self, device_mesh: Any = None, placements: Sequence[Any] | None = None, *, async_op: bool = False) -> XLAShardedTensor:
         """The same values in a tensor that lies by other placements of torch.distributed.tensor. There is nothing to wait for:
-        async_op is taken for the caller's sake. ValueError without a device mesh, NotImplementedError for Partial placements: a
-        tensor of one process has no partial values."""
-        from torch.distributed.tensor import Partial
+        async_op is taken for the caller's sake. ValueError without a device mesh, IndexError for a dimension that the tensor has
+        not, NotImplementedError for Partial placements: a tensor of one process has no partial values."""
+        from torch.distributed.tensor import Partial, Shard
 
         from xla_go.spmd import placement
         from xla_go.spmd.dtensor import distributed
@@ -158,8 +158,11 @@ class XLAShardedTensor(torch.Tensor):
         mesh = device_mesh or self.device_mesh
         if mesh is None:
             raise ValueError("redistribute(): expected a device mesh, or a tensor that has one from distribute_tensor")
-        if any(isinstance(one, Partial) for one in placements or ()):
-            raise NotImplementedError(f"redistribute(): expected placements Shard or Replicate, got {placements}")
+        for one in placements or ():
+            if isinstance(one, Partial):
+                raise NotImplementedError(f"redistribute(): expected placements Shard or Replicate, got {one}")
+            if isinstance(one, Shard) and not -self.dim() <= one.dim < self.dim():
+                raise IndexError(f"redistribute(): expected a Shard of a dimension below {self.dim()}, got {one}")
         back = None if self.device_mesh is None or mesh != self.device_mesh else self.placements
         result: XLAShardedTensor = _Wrap.apply(distributed(self.to_local(), mesh, placements, back).to_local())
         part = placement.MeshPart.of(mesh)
