@@ -193,7 +193,6 @@ def test_layers_between_replicas(child: Child) -> None:
         INSTALL
         + """
     import torch_xla.core.functions as xf
-    from torch_xla._internal import pjrt
     torch.manual_seed(0)
     batch, weight = torch.randn(8, 3, 5) + 100, torch.randn(3)
     wanted = torch.nn.BatchNorm1d(3)
