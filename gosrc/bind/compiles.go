@@ -57,6 +57,18 @@ func SetStrict(on bool) (ok bool, err error) {
 	return space != nil, nil
 }
 
+// SaveGraphs has the program of every step from now on appended to files; see executor.Core. false, and nothing is done, before
+// the first device use.
+func SaveGraphs(stem, form string) (ok bool, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space == nil {
+		return false, nil
+	}
+	err = space.Core.SaveGraphs(stem, form)
+	return err == nil, err
+}
+
 // SetPrecision chooses the precision of matrix products and convolutions of f32 from now on: "default", "high" or
 // "highest". Nothing is done, and false is given, before the first device use.
 func SetPrecision(name string) (ok bool, err error) {

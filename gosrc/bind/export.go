@@ -103,6 +103,16 @@ func ExportEnd(export int64) (ok bool, err error) {
 	return ok, nil
 }
 
+// ModuleText gives a serialized HloModuleProto, length bytes at address, as HLO text, to be taken by TakeBytes.
+func ModuleText(address, length int64) (handle int64, err error) {
+	defer guard(&err)
+	text, err := hlo.Dump(dispatch.CopyFrom(uintptr(address), int(length)))
+	if err != nil {
+		return 0, err
+	}
+	return byteResults.Add([]byte(text)), nil
+}
+
 // ReadableStableHLO gives a serialized HloModuleProto, length bytes at address, as StableHLO in the form for people, to
 // be taken by TakeBytes.
 func ReadableStableHLO(address, length int64) (handle int64, err error) {

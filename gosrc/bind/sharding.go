@@ -129,7 +129,7 @@ func ValueWaitBegin(view string) (token int64, err error) {
 }
 
 // TensorSharding describes how a tensor lies over the devices as a JSON object: text, as HLO writes it, "" where nobody divides
-// it; op_sharding, in base64; tile, the dimensions of each device's memory, padding included. See tensor.Space. BLOCKING where
+// it; value, the same for what the tensor holds now, which may be "{replicated}", "" where that is not known; op_sharding, in base64; tile, the dimensions of each device's memory, padding included. See tensor.Space. BLOCKING where
 // a program is being compiled.
 func TensorSharding(view string) (text string, err error) {
 	defer guard(&err)
@@ -137,7 +137,10 @@ func TensorSharding(view string) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	described := map[string]any{"text": ""}
+	described := map[string]any{"text": "", "value": ""}
+	if known := dispatch.ValueShardingOf(&v); known != nil {
+		described["value"] = known.String()
+	}
 	sharding := dispatch.ShardingOf(&v)
 	if sharding == nil {
 		sharding = &hlo.Sharding{Kind: hlo.Replicated}
@@ -150,6 +153,33 @@ func TensorSharding(view string) (text string, err error) {
 	}
 	described["op_sharding"], described["tile"] = base64.StdEncoding.EncodeToString(sharding.Proto()), notNil(tile)
 	return encode(described)
+}
+
+// WholeDimensions gives the dimensions of an array as a JSON list of which each device has a tile of those dimensions (numbers
+// between commas), without padding. sharding is an OpSharding in base64.
+func WholeDimensions(sharding, tile string) (text string, err error) {
+	defer guard(&err)
+	serialized, err := base64.StdEncoding.DecodeString(sharding)
+	if err != nil {
+		return "", status.Errorf(status.InvalidArgument, "WholeDimensions(): expected an OpSharding in base64, got %v", err)
+	}
+	s, err := hlo.ParseSharding(serialized)
+	if err != nil {
+		return "", err
+	}
+	dims, err := integers("WholeDimensions", "tile", tile)
+	if err != nil {
+		return "", err
+	}
+	if s.Kind == hlo.Tiled {
+		if len(s.Tiles) < len(dims) {
+			return "", status.Errorf(status.InvalidArgument, "WholeDimensions(): expected shards of %d dimensions, got %d", len(s.Tiles), len(dims))
+		}
+		for i := range dims {
+			dims[i] *= s.Tiles[i]
+		}
+	}
+	return encode(notNil(dims))
 }
 
 // TensorTiles describes which part of a tensor each device has as a JSON object: whole, false where the tensor is a view of a

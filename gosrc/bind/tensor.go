@@ -48,14 +48,17 @@ func BufferDonation(storage int64) (requested bool, err error) {
 	return requested, err
 }
 
-// StorageState tells what a storage holds: "value", computed or queued; "placeholder", where there is none yet or no more;
+// StorageState tells what a storage holds: "value", computed or queued; "host", a value whose transfer is put off until somebody
+// asks for it, or says how it lies; "placeholder", where there is none yet or no more;
 // "pending", what a graph has still to compute, which is also that of a storage nobody has written to. Not blocking.
 func StorageState(storage int64) (state string, err error) {
 	defer guard(&err)
 	state = "pending"
 	err = withBuffer("StorageState", storage, func(b *ir.Buffer) {
 		state = "value"
-		if data, err, scheduled := b.Scheduled(); scheduled && err == nil && !data.HasValue() {
+		if b.IsDeferred() {
+			state = "host"
+		} else if data, err, scheduled := b.Scheduled(); scheduled && err == nil && !data.HasValue() {
 			state = "placeholder"
 		}
 	})

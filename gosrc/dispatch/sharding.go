@@ -65,6 +65,14 @@ func ShardingOf(v *ops.View) *hlo.Sharding {
 	return space.ShardingOf(v)
 }
 
+// ValueShardingOf gives how the value that a view has now lies; see tensor.Space. BLOCKING where a program is being compiled.
+func ValueShardingOf(v *ops.View) *hlo.Sharding {
+	core := space.Core
+	core.LockResolved()
+	defer core.Mu.Unlock()
+	return space.ValueSharding(v)
+}
+
 // WaitForValue gives a wait for the value that a view's storage has now, which is the caller's to close; nil where a program has
 // yet to make it, and where nothing was written. A transfer that was put off begins here.
 func WaitForValue(v *ops.View) *executor.Wait {

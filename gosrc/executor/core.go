@@ -4,6 +4,8 @@
 package executor
 
 import (
+	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -29,18 +31,17 @@ type Core struct {
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
-	saving       sync.Mutex // of the two below, and of the file of SaveGraphs
-	savedGraphs  int
-	savingFailed bool
-	persistence  *persistence // nil for none
-	compiles     compileLog
-	analysis     analysis
-	replicas     replicas
-	deferred     atomic.Bool // a device may have a deferred error
-	eager        atomic.Bool
-	recorder     *Recorder    // under Mu; nil for none
-	strict       atomic.Int32 // how often strict mode was entered and not left
-	precision    atomic.Int64 // an hlo.Precision
+	graphs      atomic.Pointer[graphFiles] // nil for none
+	persistence *persistence               // nil for none
+	compiles    compileLog
+	analysis    analysis
+	replicas    replicas
+	uploads     uploads
+	deferred    atomic.Bool // a device may have a deferred error
+	eager       atomic.Bool
+	recorder    *Recorder    // under Mu; nil for none
+	strict      atomic.Int32 // how often strict mode was entered and not left
+	precision   atomic.Int64 // an hlo.Precision
 
 	// Of the last cut, under Mu.
 	keyScratch, familyScratch []byte
@@ -58,6 +59,7 @@ func NewCore(c client.Client, options Options) *Core {
 	}
 	core.Mu.graph = &core.Graph
 	core.compiles.ending.L = &core.compiles.mu
+	core.uploads.changed.L = &core.uploads.mu
 	core.analysis.options = options.Analysis
 	if options.DumpDirectory == "" { // what is to be looked at is compiled
 		core.persistence = newPersistence(c, options.Cache)
@@ -72,6 +74,11 @@ func NewCore(c client.Client, options Options) *Core {
 	}
 	if options.Partition {
 		core.Partition()
+	}
+	if options.SaveGraphs != "" {
+		if err := core.SaveGraphs(options.SaveGraphs, options.SaveGraphsAs); err != nil {
+			fmt.Fprintf(os.Stderr, "xla_go: XLA_SAVE_TENSORS_FMT: %v\n", err)
+		}
 	}
 	return core
 }
@@ -90,8 +97,10 @@ func (c *Core) Device(index int) (*Device, error) {
 	return c.devices[index], nil
 }
 
-// WaitIdle waits until every step that any device has queued has ended. BLOCKING; without Core.Mu.
+// WaitIdle waits until every step that any device has queued has ended, and every transfer of a deferred value that has begun.
+// BLOCKING; without Core.Mu.
 func (c *Core) WaitIdle() {
+	c.uploads.wait()
 	for _, d := range c.devices {
 		d.WaitIdle()
 	}

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,32 +41,4 @@ func (c *Core) dump(module []byte, computation client.Computation) error {
 		}
 	}
 	return nil
-}
-
-// saveGraph appends the program of a step that is about to run to the file of SaveGraphs, whether or not it was known.
-// A file that cannot be written is told once and not tried again.
-func (c *Core) saveGraph(s *step) {
-	c.saving.Lock()
-	defer c.saving.Unlock()
-	if c.savingFailed {
-		return
-	}
-	c.savedGraphs++
-	text, err := c.Describe(s.executable.key, s.stacks, c.options.SaveGraphsAs)
-	if err == nil {
-		err = appendText(c.options.SaveGraphs, fmt.Sprintf("# step %d on %s, %d results\n%s\n", c.savedGraphs, s.device.name, len(s.outputs), text))
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "xla_go: XLA_SAVE_TENSORS_FILE: %v\n", err)
-		c.savingFailed = true
-	}
-}
-
-func appendText(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
 }

@@ -42,7 +42,7 @@ type Options struct {
 	CompileStableHLO bool
 	// Shardy has partitioned programs divided by the Shardy partitioner, in StableHLO, instead of GSPMD (CONVERT_SHLO_TO_SHARDY).
 	Shardy bool
-	// SaveGraphs is a file that every step's program is appended to, "" for none; SaveGraphsAs says how: ir, hlo, stablehlo or dot
+	// SaveGraphs is a file that every step's program is appended to, "" for none; SaveGraphsAs says how: text, hlo, stablehlo or dot
 	// (XLA_SAVE_TENSORS_FILE; XLA_SAVE_TENSORS_FMT, where "text" is ir).
 	SaveGraphs, SaveGraphsAs string
 	// ShowCompiles writes a line to standard error for each compile: where it came from and why
@@ -80,9 +80,7 @@ func OptionsFromEnvironment() Options {
 	o.CompileStableHLO = env.Bool("XLA_STABLEHLO_COMPILE", false)
 	o.Shardy = env.Bool("CONVERT_SHLO_TO_SHARDY", false)
 	o.SaveGraphs = env.String("XLA_SAVE_TENSORS_FILE", "")
-	if o.SaveGraphsAs = env.String("XLA_SAVE_TENSORS_FMT", "text"); o.SaveGraphsAs == "text" {
-		o.SaveGraphsAs = "ir"
-	}
+	o.SaveGraphsAs = env.String("XLA_SAVE_TENSORS_FMT", "text")
 	log := strings.Split(env.String("XLA_GO_LOG", ""), ",")
 	o.ShowCompiles, o.QuietCompiles = slices.Contains(log, "compiles"), slices.Contains(log, "none")
 	o.Analysis = analysisOptions(slices.Contains(log, "executions"))

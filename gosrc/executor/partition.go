@@ -2,6 +2,7 @@ package executor
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"xla_go/gosrc/client"
@@ -15,7 +16,8 @@ import (
 
 var (
 	countReplicated  = metrics.Counter("ExecuteReplicated")
-	shardingWaitTime = metrics.Time("ShardingWaitTime") // for compiles whose results' shardings a cut needs to know
+	countVirtual     = metrics.Counter("VirtualDeviceUsage") // values that stay on the host until it is known how they lie
+	shardingWaitTime = metrics.Time("ShardingWaitTime")      // for compiles whose results' shardings a cut needs to know
 )
 
 // spmdDevice is the client's name of all devices together.
@@ -119,6 +121,9 @@ func (r *Root) Annotate(s *hlo.Sharding, dims []int64) {
 // ClearAnnotation forgets what Annotate was told: the next value may lie otherwise than the one that it replaces. Under Core.Mu.
 func (r *Root) ClearAnnotation() { r.annotation, r.annotationDims, r.loose = nil, nil, true }
 
+// Loose is true where ClearAnnotation was the last that was said of how the value lies, until a step has ended.
+func (r *Root) Loose() bool { return r.loose }
+
 // Annotation gives the sharding that Annotate was told for values of those dimensions, nil for none. Under Core.Mu.
 func (r *Root) Annotation(dims []int64) *hlo.Sharding {
 	if slices.Equal(r.annotationDims, dims) {
@@ -210,8 +215,10 @@ func (c *Core) Leaf(data client.Data, d dtype.Dtype, dims []int64) (*ir.Node, er
 // DeferredLeaf makes the node of a value in host memory, dense and row-major, which the core takes over. It is transferred
 // when somebody needs it, replicated or as it was annotated by then. Under Core.Mu.
 func (c *Core) DeferredLeaf(bytes []byte, d dtype.Dtype, dims []int64) *ir.Node {
+	countVirtual.Add(1)
 	s := shape.Shape{Dtype: d, Dims: slices.Clone(dims)}
-	return c.Graph.Leaf(ir.NewDeferred(replicated, func(b *ir.Buffer, sharding *hlo.Sharding) {
+	return c.Graph.Leaf(ir.NewDeferred(replicated, c.uploads.begin, func(b *ir.Buffer, sharding *hlo.Sharding) {
+		defer c.uploads.end()
 		data, err := transferShards(c.client, c.client.GetLocalDevices(), bytes, s, sharding)
 		if err != nil {
 			b.Fail(err)
@@ -219,6 +226,35 @@ func (c *Core) DeferredLeaf(bytes []byte, d dtype.Dtype, dims []int64) *ir.Node 
 		}
 		b.Fulfill(data)
 	}), d, dims)
+}
+
+// uploads counts the transfers of deferred values that have begun and not ended.
+type uploads struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	running int
+}
+
+func (u *uploads) begin() {
+	u.mu.Lock()
+	u.running++
+	u.mu.Unlock()
+}
+
+func (u *uploads) end() {
+	u.mu.Lock()
+	u.running--
+	u.changed.Broadcast()
+	u.mu.Unlock()
+}
+
+// wait waits until none is left. BLOCKING.
+func (u *uploads) wait() {
+	u.mu.Lock()
+	for u.running > 0 {
+		u.changed.Wait()
+	}
+	u.mu.Unlock()
 }
 
 // transferShards uploads to each local device the part of an array that a sharding gives it, and no more.

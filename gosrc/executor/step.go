@@ -141,8 +141,8 @@ func (s *step) disturbs(earlier []*step) bool {
 }
 
 func (d *Device) run(s *step) {
-	if d.core.options.SaveGraphs != "" {
-		d.core.saveGraph(s)
+	if files := d.core.graphs.Load(); files != nil {
+		files.save(d.core, s)
 	}
 	data, launched, err := d.launch(s)
 	unverified := s.dependsOnChecks()

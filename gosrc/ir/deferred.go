@@ -49,6 +49,7 @@ func (b *Buffer) layout() []int64 {
 // deferredValue is a value in host memory whose upload begins when somebody asks for it.
 type deferredValue struct {
 	once     sync.Once
+	begun    func()
 	upload   func(b *Buffer, sharding *hlo.Sharding)
 	sharding *hlo.Sharding
 	done     chan struct{}
@@ -56,11 +57,11 @@ type deferredValue struct {
 
 // NewDeferred makes a buffer of a value that is still on the host, with one reference. The first who asks for the value
 // has upload run on a goroutine of its own, which calls Fulfill or Fail; until then BeginSharded can say how the value is
-// to lie over the devices, by default as sharding says.
-func NewDeferred(sharding *hlo.Sharding, upload func(b *Buffer, sharding *hlo.Sharding)) *Buffer {
+// to lie over the devices, by default as sharding says. begun is called before that, by who asks.
+func NewDeferred(sharding *hlo.Sharding, begun func(), upload func(b *Buffer, sharding *hlo.Sharding)) *Buffer {
 	done := make(chan struct{})
 	b := NewPromise(done, nil)
-	b.deferred = &deferredValue{upload: upload, sharding: sharding, done: done}
+	b.deferred = &deferredValue{begun: begun, upload: upload, sharding: sharding, done: done}
 	return b
 }
 
@@ -74,6 +75,7 @@ func (b *Buffer) BeginSharded(sharding *hlo.Sharding) (begun bool) {
 	d.once.Do(func() {
 		begun = true
 		b.SetSharding(sharding)
+		d.begun()
 		go func() {
 			defer close(d.done)
 			d.upload(b, sharding)
@@ -82,6 +84,9 @@ func (b *Buffer) BeginSharded(sharding *hlo.Sharding) (begun bool) {
 	})
 	return begun
 }
+
+// IsDeferred is true for a value on the host whose upload has not begun.
+func (b *Buffer) IsDeferred() bool { return b.deferred != nil && b.KnownSharding() == nil }
 
 func (b *Buffer) begin() {
 	if b.deferred != nil {

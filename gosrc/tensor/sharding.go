@@ -119,6 +119,17 @@ func (s *Space) ShardingOf(v *ops.View) *hlo.Sharding {
 	return nil
 }
 
+// ValueSharding gives how the value that a view has now lies, which may be whole on every device; nil where that is not known
+// yet, for a value on one device, and where an annotation has been taken back. Under Core.Mu with all shardings known.
+func (s *Space) ValueSharding(v *ops.View) *hlo.Sharding {
+	storage := v.Storage.(*Storage)
+	value := storage.Value()
+	if value == nil || !isWhole(value, v) || storage.Loose() {
+		return nil
+	}
+	return value.Sharding()
+}
+
 // Layout is how a view lies over the devices.
 type Layout struct {
 	Whole    bool          // the view is all of its storage's value, in its dimensions

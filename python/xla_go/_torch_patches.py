@@ -87,7 +87,9 @@ def patch_deepcopy() -> None:
             storages = memo.setdefault("torch", {})
             key = self.untyped_storage()._cdata
             if key not in storages:
-                storages[key] = _whole_storage(self).clone().untyped_storage()
+                # In its own dimensions a value that is divided over devices keeps lying as it does.
+                dense = self.is_contiguous() and self.nbytes == self.untyped_storage().nbytes() and not (self.is_conj() or self.is_neg())
+                storages[key] = (self.detach() if dense else _whole_storage(self)).clone().untyped_storage()
             result = _over_storage(storages[key], self)
             if self.is_conj():
                 result = result.conj_physical()

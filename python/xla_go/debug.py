@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from xla_go import _adapter, _runtime
 from xla_go._graph import Graph, graph
 
-__all__ = ["Graph", "compiles", "graph", "live_buffers", "live_counts", "record_stacks"]
+__all__ = ["Graph", "compiles", "graph", "live_buffers", "live_counts", "record_stacks", "save_graphs"]
 
 
 def live_counts() -> dict[str, int]:
@@ -38,6 +39,16 @@ def live_buffers() -> list[dict[str, Any]]:
     for one in found:
         one["made_at"] = one["made_at"] or _HOW_TO_RECORD
     return found
+
+
+def save_graphs(path: str | os.PathLike[str] | None, form: str = "text") -> None:
+    """Appends the program of every step from now on to a file, path with ".0", ".1" and so on for the devices; None ends that.
+
+    form is "text" (a node a line), "hlo", "stablehlo" or "dot"; InvalidArgumentError for another. XLA_SAVE_TENSORS_FILE and
+    XLA_SAVE_TENSORS_FMT do the same from the start. Starts the runtime. Not blocking: steps that are queued are among them.
+    """
+    _adapter.load().device_count()
+    _runtime.call("SaveGraphs", "" if path is None else os.fspath(path), form)
 
 
 def record_stacks(enable: bool = True) -> bool:

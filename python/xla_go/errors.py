@@ -12,6 +12,7 @@ __all__ = [
     "FailedPreconditionError",
     "InternalError",
     "InvalidArgumentError",
+    "MeshError",
     "NotFoundError",
     "OutOfRangeError",
     "PermissionDeniedError",
@@ -38,6 +39,10 @@ class XlaError(RuntimeError):
 
 class AccuracyError(AssertionError):
     """An operator gave another result than on the CPU, where XLA_GO_CHECK=cpu compares them."""
+
+
+class MeshError(ValueError, AssertionError):
+    """The devices, shape or names given make no mesh. Programs that were written for torch_xla catch it as an AssertionError."""
 
 
 class CancelledError(XlaError):

@@ -22,7 +22,7 @@ _MODULES = {
     "torch_xla.distributed.parallel_loader": "xla_go.compat.parallel_loader",
     "torch_xla.distributed.spmd": "xla_go.compat.spmd",
     "torch_xla.distributed.spmd.api": "xla_go.compat.spmd",
-    "torch_xla.distributed.spmd.debugging": "xla_go.spmd.visualize",
+    "torch_xla.distributed.spmd.debugging": "xla_go.compat.debugging",
     "torch_xla.distributed.spmd.xla_sharded_tensor": "xla_go.spmd.sharded_tensor",
     "torch_xla.distributed.spmd.xla_sharding": "xla_go.compat.spmd",
     "torch_xla.distributed.xla_multiprocessing": "xla_go.compat.xla_multiprocessing",
@@ -112,6 +112,7 @@ def install() -> None:
         if parent:
             setattr(sys.modules[parent], child, sys.modules[name])
     importlib.import_module("xla_go.compat._patched").apply()
+    importlib.import_module("xla_go.compat._processes").follow()
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import torch
 
-from xla_go import _adapter, _runtime, debug
+from xla_go import _adapter, _runtime, debug, runtime
 from xla_go._torch_dlpack import _ELEMENTS
+from xla_go.spmd._tensor import sharding
 
 _NODE = re.compile(r"%(\d+) = ([\w:.]+)\((.*?)\) : (\w+)\[([\d,]*)\]( .*)?")
 # torch_xla's names of what is not an operator.
@@ -70,8 +71,23 @@ def tensors_text(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def tensors_hlo(tensors: Sequence[torch.Tensor]) -> str:
-    """The text of the HLO module that would compute the tensors."""
-    return _graph(tensors).hlo
+    """The text of the HLO module that would compute the tensors, with the types of operands before their names."""
+    return with_operand_types(_graph(tensors).hlo)
+
+
+_INSTRUCTION = re.compile(r"^(\s+(?:ROOT )?)(%[\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\(([^()]*)\)", re.MULTILINE)
+
+
+def with_operand_types(text: str) -> str:
+    """HLO text in which each operand of an instruction is told with its type, as XLA writes it on request."""
+    types = {name: shape for _, name, shape, _, _ in _INSTRUCTION.findall(text)}
+
+    def rewritten(match: re.Match[str]) -> str:
+        margin, name, shape, operator, operands = match.groups()
+        typed = re.sub(r"%[\w.-]+", lambda one: f"{types[one[0]]} {one[0]}" if one[0] in types else one[0], operands)
+        return f"{margin}{name} = {shape} {operator}({typed})"
+
+    return _INSTRUCTION.sub(rewritten, text)
 
 
 def tensors_dot(tensors: Sequence[torch.Tensor]) -> str:
@@ -86,7 +102,7 @@ def graph_hash(tensors: Sequence[torch.Tensor]) -> bytes:
 
 
 def state(tensor: torch.Tensor) -> str:
-    """What the tensor's storage holds: "value", "placeholder" or "pending"; see bind.StorageState."""
+    """What the tensor's storage holds: "value", "host", "placeholder" or "pending"; see bind.StorageState."""
     storage = _adapter.storage_id(tensor)
     return _runtime.call("StorageState", storage) if storage else "pending"
 
@@ -96,6 +112,8 @@ def tensor_information(tensor: torch.Tensor) -> str:
     if tensor.device.type != "xla":
         return "Not a XLATensor\n"
     _adapter.load()
+    if runtime.is_spmd():
+        return _partitioned_information(tensor)
     text = tensors_text([tensor]).splitlines()
     root = next((line.strip() for line in text if "ROOT=" in line), "")
     shape = re.search(r"xla_shape=(\S+?)(, |$)", root)
@@ -107,6 +125,30 @@ def tensor_information(tensor: torch.Tensor) -> str:
         lines += ["IR: None", "XLAData:", f"  Data Device: {tensor.device}", f"  Data Shape: {shape[1] if shape else 'unknown'}"]
         lines.append(f"  Data Handle: {_adapter.storage_id(tensor) if held == 'value' else None}")
     return "\n".join(["XLA Tensor Info:", *lines, ""])
+
+
+def _shape_text(tensor: torch.Tensor) -> str:
+    order = ",".join(map(str, reversed(range(tensor.dim()))))
+    return f"{_ELEMENTS.get(tensor.dtype)}[{','.join(map(str, tensor.shape))}]" + (f"{{{order}}}" if order else "")
+
+
+def _partitioned_information(tensor: torch.Tensor) -> str:
+    """tensor_information of a tensor on the device that stands for all: how it lies, too, and whether it is still on the host."""
+    held = state(tensor)  # which what follows may change
+    lines = ["XLA Tensor Info:", "Device: SPMD:0", f"XLA Shape: {_shape_text(tensor)}"]
+    if held == "host":
+        lines += ["ShardingSpec: None", "IR: None", "XLAData: None", f"Tensor on host: with size {list(tensor.shape)}"]
+        return "\n".join([*lines, ""])
+    lies = sharding(tensor)
+    root = next((line.strip() for line in tensors_text([tensor]).splitlines() if "ROOT=" in line), "None")
+    lines += [f"ShardingSpec: {lies.text or lies.value or None}"] if held != "pending" or lies.text else []
+    lines += [f"IR: {root}"]
+    if held == "pending":
+        lines += ["XLAData: None"]
+    else:
+        handle = _adapter.storage_id(tensor) if held == "value" else None
+        lines += ["XLAShardedData:", "  Data Device: SPMD:0", f"  Data Shape: {_shape_text(tensor)}", f"  OpSharding: {lies.text or lies.value}", f"  NumShards: {runtime.addressable_runtime_device_count()}", f"  Data Handle: {handle}"]
+    return "\n".join([*lines, "Tensor on host: None", ""])
 
 
 def element_type(tensor: torch.Tensor) -> str:

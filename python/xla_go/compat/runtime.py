@@ -36,6 +36,14 @@ def get_master_ip() -> str:
     return tpu.get_worker_ips()[0] if os.environ.get("PJRT_DEVICE") == "TPU" else "localhost"
 
 
+def is_spmd() -> bool:  # type: ignore[no-redef]
+    """Whether XLA_USE_SPMD asks for partitioned programs, as `use_spmd` has it do; programs take the variable away again.
+
+    What was partitioned stays so: xla_go.runtime.is_spmd() tells.
+    """
+    return os.environ.get("XLA_USE_SPMD", "0").lower() in ("1", "true", "yes", "on")
+
+
 def using_pjrt() -> bool:
     """True: there is no other runtime."""
     return True

@@ -12,7 +12,8 @@ import torch
 
 import xla_go
 from xla_go import _adapter, _step, errors, runtime
-from xla_go.compat import profiler
+from xla_go.compat import graph_files, profiler
+from xla_go.compat import xla_model as xm
 from xla_go.compat.graph_limit import KnownGraphs
 from xla_go.compat.stablehlo import save_as_stablehlo, save_torch_model_as_stablehlo  # noqa: F401
 
@@ -24,8 +25,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def device(index: int | None = None) -> torch.device:
-    """The xla device of that number; by default that of the running replica, else the first one."""
-    return xla_go.device(index)
+    """torch_xla.core.xla_model.xla_device."""
+    return xm.xla_device(index)
 
 
 def launch(
@@ -58,7 +59,9 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
     if reset_scope:
         profiler.expect_no_scope()
     _adapter.load().device_count()
+    graph_files.follow_environment()
     xla_go.sync(wait, cause="torch_xla.sync()")
+    graph_files.finish()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ tensor: what is done with it is done with that, and becomes part of the step's p
 
 from __future__ import annotations
 
+import ctypes
 import enum
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import torch
 from torch.utils import _pytree as pytree
 
+from xla_go import _runtime, errors
 from xla_go.compat import graph_text, xlac
 
 
@@ -334,6 +336,21 @@ class Computation:
         return Op.tuple(result) if isinstance(result, (list, tuple)) else result
 
 
+class ModuleComputation:
+    """A computation that is given as an HLO module. It can be looked at, and not be called: nothing stands for it in a program."""
+
+    def __init__(self, name: str, module: bytes) -> None:
+        self.name, self.module = name, module
+
+    def __call__(self, *arguments: Op) -> NoReturn:
+        raise errors.UnimplementedError(f"{self.name}: expected a computation of create_computation, got one of an HLO module: there is no node for it")
+
+
+def computation_from_module_proto(name: str, proto: bytes) -> ModuleComputation:
+    """The computation of a serialized HloModuleProto."""
+    return ModuleComputation(name, proto)
+
+
 def _called(computation: Any, operand: Op) -> Op:
     """A computation or a function, with a tuple's elements as its arguments."""
     arguments = [Op(one) for one in operand.op] if isinstance(operand.op, tuple) else [operand]
@@ -351,8 +368,12 @@ def create_computation(name: str, fn: Callable[..., Any], shapes: Sequence[Any],
     return Computation(name, fn, shapes, kwargs)
 
 
-def get_computation_hlo(computation: Computation) -> str:
+def get_computation_hlo(computation: Computation | ModuleComputation) -> str:
     """The text of the HLO module of a computation."""
+    if isinstance(computation, ModuleComputation):
+        module = ctypes.create_string_buffer(computation.module, len(computation.module))
+        text = _runtime.take_bytes(_runtime.call("ModuleText", ctypes.addressof(module), len(computation.module)))
+        return graph_text.with_operand_types(text.decode())
     arguments = [xlac._xla_create_placeholder_tensor(one.sizes, Op.to_torch_type(one.dtype)) for one in computation.shapes]
     result = computation(*map(Op, arguments)).op
     return graph_text.tensors_hlo(list(result) if isinstance(result, tuple) else [result])

@@ -8,8 +8,9 @@ from __future__ import annotations
 import copy
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import torch
@@ -34,7 +35,14 @@ reduce_scatter = distributed.reduce_scatter
 
 
 def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:
-    """The xla device of that number; by default that of the running replica, else the first one."""
+    """The xla device of that number; by default that of the running replica, else the first one.
+
+    IndexError for a number that no device of this process has. Starts the runtime where one is given.
+    """
+    if n is not None:
+        _adapter.load().device_count()
+        if not 0 <= n < runtime.addressable_device_count():
+            raise IndexError(f"device(): expected a number below {runtime.addressable_device_count()}, the count of this process's xla devices, got {n}")
     return xla_go.device(n)
 
 
@@ -94,7 +102,9 @@ def master_print(*arguments: Any, fd: Any = None, local: bool = False, flush: bo
 
 
 def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] | None = None) -> list[bytes]:
-    """The payloads of all replicas, in order. BLOCKING until all have come."""
+    """The payloads of all replicas, in order. BLOCKING until all have come. TypeError for a payload that is not bytes."""
+    if not isinstance(payload, (bytes, bytearray)):
+        raise TypeError(f"rendezvous(): expected a payload of bytes, got {type(payload).__name__}: encode it first")
     return distributed.rendezvous(tag, payload)
 
 
@@ -260,6 +270,22 @@ class RateTracker:
         """Samples a second since the tracker was made."""
         elapsed = time.time() - self._start
         return self._total / elapsed if elapsed > 0 else 0.0
+
+
+@contextmanager
+def fork_rng(device: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Gives a device's random numbers the seed that they have now back at the end of the block; with enabled=False it does nothing."""
+    if not enabled:
+        yield
+        return
+    adapter = _adapter.load()
+    index = torch.device(device or xla_go.device()).index or 0
+    adapter.device_count()
+    before = adapter.get_rng_state(index)
+    try:
+        yield
+    finally:
+        adapter.set_rng_state(index, *before)
 
 
 def get_rng_state(device: Any = None) -> int:

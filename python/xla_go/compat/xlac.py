@@ -11,6 +11,7 @@ import torch
 import xla_go
 from xla_go import _adapter, _runtime, debug, errors, metrics, runtime, spmd
 from xla_go.compat import graph_text
+from xla_go.spmd._tensor import sharding as _sharding_of
 
 _get_xla_tensors_text = graph_text.tensors_text
 _get_xla_tensors_hlo = graph_text.tensors_hlo
@@ -278,8 +279,19 @@ def _get_git_revs() -> dict[str, str]:
 
 
 def _get_xla_sharding_spec(tensor: torch.Tensor) -> str:
-    """How a tensor lies over the devices, as HLO's text writes it; "" where it is not divided."""
-    return spmd.wrap_as_sharded_tensor(tensor.detach()).sharding_spec
+    """How a tensor lies over the devices, as HLO's text writes it; "" where nobody has said it and no program has made it."""
+    lies = _sharding_of(spmd.unwrap_sharded_tensor(tensor.detach()))
+    return lies.text or lies.value
+
+
+def _get_xla_sharding_type(tensor: torch.Tensor) -> spmd.ShardingType | None:
+    """The kind of `_get_xla_sharding_spec`, None for ""."""
+    return spmd.ShardingType.of(_get_xla_sharding_spec(tensor))
+
+
+def _global_tensor_from_cpu_shards(shards: Sequence[torch.Tensor], sharding: bytes, global_shape: Sequence[int] | None = None) -> torch.Tensor:
+    """xla_go.spmd.from_shards. sharding is what Mesh.get_op_sharding gives."""
+    return spmd.from_shards(shards, sharding, global_shape)
 
 
 def _xla_dot_general(

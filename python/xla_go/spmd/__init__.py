@@ -13,6 +13,7 @@ from xla_go.spmd.program import ProgramShardings, ValueSharding, program_shardin
 from xla_go.spmd.sharded_tensor import (
     XLAShard,
     XLAShardedTensor,
+    from_shards,
     unwrap_sharded_tensor,
     wrap_as_sharded_tensor,
     wrap_if_sharded,
@@ -43,6 +44,7 @@ __all__ = [
     "disable_manual_sharding",
     "draw_sharding",
     "enable_manual_sharding",
+    "from_shards",
     "fully_shard",
     "get_1d_mesh",
     "get_global_mesh",

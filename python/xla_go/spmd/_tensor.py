@@ -18,6 +18,7 @@ class Sharding(NamedTuple):
 
     text: str  # "" where nobody divides it
     op_sharding: str  # a serialized OpSharding in base64
+    value: str  # the same of what it holds now, which may be "{replicated}"; "" where that is not known
     tile: tuple[int, ...]  # dimensions of each device's memory, padding included
 
 
@@ -55,6 +56,6 @@ def view(tensor: torch.Tensor) -> str:
 def sharding(tensor: torch.Tensor) -> Sharding:
     """How a tensor lies over the devices."""
     if tensor.numel() == 0:
-        return Sharding("", "", tuple(tensor.shape))
+        return Sharding("", "", "", tuple(tensor.shape))
     described = json.loads(_runtime.call("TensorSharding", view(tensor)))
-    return Sharding(described["text"], described["op_sharding"], tuple(described["tile"]))
+    return Sharding(described["text"], described["op_sharding"], described["value"], tuple(described["tile"]))

@@ -31,7 +31,7 @@ class SpmdFullyShardedDataParallel(nn.Module):
     Each parameter is divided along its largest dimension and gathered where it is used; its gradient, and what an
     optimizer keeps for it, lie as it does. The output, which has to be a tensor or a tuple or list that begins with one, is
     divided along its first dimension, and along extra_data_axis too if one is given; shard_output(output, mesh) does it
-    otherwise. The wrapped module has to be on device xla already; batches are annotated by the caller.
+    otherwise. A module that is not on device xla is moved there; batches are annotated by the caller.
 
     auto_wrap_policy wraps submodules too, as torch.distributed.fsdp's policies choose them, by
     auto_wrapper_callable(submodule, **the same arguments) or this class; then their outputs are annotated as well.
@@ -60,6 +60,8 @@ class SpmdFullyShardedDataParallel(nn.Module):
             raise ValueError(f"SpmdFullyShardedDataParallel(): expected a mesh with an axis {_AXIS!r}, got {chosen.axis_names}")
         if extra_data_axis is not None:
             chosen.axis(extra_data_axis)
+        if any(parameter.device.type not in ("xla", "meta") for parameter in module.parameters()):
+            module = module.to("xla")
         self._mesh = chosen
         self._output_axes: Any = _AXIS if extra_data_axis is None else (extra_data_axis, _AXIS)
         self._shard_output = shard_output

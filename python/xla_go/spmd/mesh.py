@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xla_go import runtime
+from xla_go import errors, runtime
 from xla_go.client import sharding
 
 if TYPE_CHECKING:
@@ -44,25 +44,30 @@ def transposed(ids: Sequence[int], shape: Sequence[int], order: Sequence[int]) -
 class Mesh:
     """The numbers of all devices in a grid of `mesh_shape`, row-major, with names for its axes if there are any.
 
-    ValueError where each device is not in it exactly once.
+    errors.MeshError, a ValueError, where each device is not in it exactly once.
     """
 
     def __init__(
         self, device_ids: np.ndarray[Any, Any] | Iterable[int], mesh_shape: Sequence[int], axis_names: Sequence[str] | None = None
     ) -> None:
         flat = device_ids.ravel().tolist() if hasattr(device_ids, "ravel") else list(device_ids)
-        self.device_ids: list[int] = [int(number) for number in flat]
+        self._ids: list[int] = [int(number) for number in flat]
         self.mesh_shape: tuple[int, ...] = tuple(int(size) for size in mesh_shape)
         self.axis_names: tuple[str, ...] | None = None if axis_names is None else tuple(axis_names)
         count = math.prod(self.mesh_shape)
-        if len(self.device_ids) != count:
-            raise ValueError(f"Mesh(): expected {count} device ids for shape {self.mesh_shape}, got {len(self.device_ids)}")
+        if len(self._ids) != count:
+            raise errors.MeshError(f"Mesh(): expected {count} device ids for shape {self.mesh_shape}, got {len(self._ids)}")
         devices = runtime.global_runtime_device_count()
-        if sorted(self.device_ids) != list(range(devices)):
-            raise ValueError(f"Mesh(): expected each of the {devices} devices (0 to {devices - 1}) once, got {self.device_ids}")
+        if sorted(self._ids) != list(range(devices)):
+            raise errors.MeshError(f"Mesh(): expected each of the {devices} devices (0 to {devices - 1}) once, got {self._ids}")
         names = self.axis_names
         if names is not None and (len(names) != len(self.mesh_shape) or len(set(names)) != len(names)):
-            raise ValueError(f"Mesh(): expected {len(self.mesh_shape)} different axis names for shape {self.mesh_shape}, got {list(names)}")
+            raise errors.MeshError(f"Mesh(): expected {len(self.mesh_shape)} different axis names for shape {self.mesh_shape}, got {list(names)}")
+
+    @property
+    def device_ids(self) -> list[int]:
+        """The numbers of the devices, row-major."""
+        return list(self._ids)
 
     def size(self) -> int:
         """Number of devices."""
@@ -77,7 +82,7 @@ class Mesh:
         """The device ids as a numpy array of the mesh's shape."""
         import numpy as np
 
-        return np.array(self.device_ids).reshape(self.mesh_shape)
+        return np.array(self._ids).reshape(self.mesh_shape)
 
     def get_axis_name_idx(self, name: str) -> int | None:
         """The number of a named axis, None where there is none."""
@@ -115,20 +120,20 @@ class Mesh:
         if math.prod(tiles) == 1:
             return sharding.replicated()
         copies = math.prod(self.mesh_shape[axis] for axis in rest)
-        devices = transposed(self.device_ids, self.mesh_shape, used + rest)
+        devices = transposed(self._ids, self.mesh_shape, used + rest)
         return sharding.tiled([*tiles, copies], devices, replicate_on_last=True) if copies > 1 else sharding.tiled(tiles, devices)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mesh) and (self.device_ids, self.mesh_shape, self.axis_names) == (other.device_ids, other.mesh_shape, other.axis_names)
+        return isinstance(other, Mesh) and (self._ids, self.mesh_shape, self.axis_names) == (other._ids, other.mesh_shape, other.axis_names)
 
     def __hash__(self) -> int:
-        return hash((tuple(self.device_ids), self.mesh_shape, self.axis_names))
+        return hash((tuple(self._ids), self.mesh_shape, self.axis_names))
 
     def __str__(self) -> str:
-        return f"{{'device_ids': {self.device_ids}, 'mesh_shape': {self.mesh_shape}, 'axis_names': {self.axis_names}}}"
+        return f"{{'device_ids': {self._ids}, 'mesh_shape': {self.mesh_shape}, 'axis_names': {self.axis_names}}}"
 
     def __repr__(self) -> str:
-        return f"Mesh(device_ids={self.device_ids}, mesh_shape={self.mesh_shape}, axis_names={self.axis_names})"
+        return f"Mesh(device_ids={self._ids}, mesh_shape={self.mesh_shape}, axis_names={self.axis_names})"
 
 
 class HybridMesh(Mesh):
@@ -136,7 +141,7 @@ class HybridMesh(Mesh):
 
     Within a slice devices are linked fast (ICI), between slices by the data centre's network (DCN). The slice of a device
     is its attribute `slice_index`, where the plugin tells one, else the process that drives it; with one of
-    dcn_mesh_shape everywhere there is one slice. ValueError where the devices do not divide so.
+    dcn_mesh_shape everywhere there is one slice. MeshError, a ValueError, where the devices do not divide so.
     """
 
     def __init__(
@@ -145,11 +150,11 @@ class HybridMesh(Mesh):
         ici = tuple(ici_mesh_shape)
         dcn = tuple(dcn_mesh_shape) if dcn_mesh_shape else (1,) * len(ici)
         if len(ici) != len(dcn):
-            raise ValueError(f"HybridMesh(): expected as many axes in both shapes, got {ici} and {dcn}")
+            raise errors.MeshError(f"HybridMesh(): expected as many axes in both shapes, got {ici} and {dcn}")
         self.ici_mesh_shape, self.dcn_mesh_shape = ici, dcn
         slices = _slices(math.prod(dcn))
         if any(len(devices) != math.prod(ici) for devices in slices):
-            raise ValueError(f"HybridMesh(): expected {math.prod(dcn)} slices of {math.prod(ici)} devices, got {[len(devices) for devices in slices]}")
+            raise errors.MeshError(f"HybridMesh(): expected {math.prod(dcn)} slices of {math.prod(ici)} devices, got {[len(devices) for devices in slices]}")
         # Axis i of the mesh is the slices along it, and in each the devices along it.
         ids = [device for devices in slices for device in devices]
         order = [axis for pair in zip(range(len(dcn)), range(len(dcn), 2 * len(dcn)), strict=True) for axis in pair]
@@ -165,10 +170,10 @@ def _slices(wanted: int) -> list[list[int]]:
     for number, device in enumerate(attributes):
         index = device.get("slice_index", device.get("process_index"))
         if index is None:
-            raise ValueError(f"HybridMesh(): expected devices with an attribute slice_index for {wanted} slices, got {sorted(device)}: use one slice")
+            raise errors.MeshError(f"HybridMesh(): expected devices with an attribute slice_index for {wanted} slices, got {sorted(device)}: use one slice")
         by_slice.setdefault(int(index), []).append(number)
     if len(by_slice) != wanted:
-        raise ValueError(f"HybridMesh(): expected {wanted} slices, got {len(by_slice)}")
+        raise errors.MeshError(f"HybridMesh(): expected {wanted} slices, got {len(by_slice)}")
     return [by_slice[index] for index in sorted(by_slice)]
 
 

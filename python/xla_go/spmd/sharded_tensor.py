@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +12,12 @@ from typing import Any
 
 import torch
 
-from xla_go import _runtime
+from xla_go import _runtime, errors
 from xla_go.spmd import _tensor
 from xla_go.spmd._shards import Shards, Upload
 from xla_go.spmd.mesh import Mesh, PartitionSpec
 
-__all__ = ["XLAShard", "XLAShardedTensor"]
+__all__ = ["XLAShard", "XLAShardedTensor", "from_shards"]
 
 
 @dataclass
@@ -115,23 +117,21 @@ class XLAShardedTensor(torch.Tensor):
     @property
     def placements(self) -> tuple[Any, ...]:
         """torch.distributed.tensor's placements along the dimensions of `device_mesh`. ValueError for a result of operations."""
-        from xla_go.spmd.placement import placements_of
-
-        mesh = self.device_mesh
-        if mesh is None and self.mesh_shape is not None:
-            mesh = Mesh(range(math.prod(self.mesh_shape)), self.mesh_shape)
-        if mesh is None or self.partition_spec is None:
+        if self.partition_spec is None or (self.device_mesh is None and self.mesh_shape is None):
             raise ValueError("placements: expected a tensor of mark_sharding or distribute_tensor; how a computed one lies is told by sharding_spec")
-        return placements_of(mesh, self.partition_spec)
+        placements: tuple[Any, ...] = self._spec.placements
+        return placements
 
     @property
     def _spec(self) -> Any:
         """torch's DTensorSpec, under the name that DTensor has for it: the same object until mesh or partition spec are replaced."""
         if self._cached_spec is None:
-            from xla_go.spmd.placement import tensor_spec
+            from xla_go.spmd.placement import placements_of, tensor_spec
 
-            placements = self.placements
-            self._cached_spec = tensor_spec(self, self.device_mesh or Mesh(range(math.prod(self.mesh_shape or ())), self.mesh_shape or ()), placements)
+            if self.partition_spec is None:
+                raise ValueError("_spec: expected a tensor of mark_sharding or distribute_tensor; how a computed one lies is told by sharding_spec")
+            mesh = self.device_mesh or Mesh(range(math.prod(self.mesh_shape or ())), self.mesh_shape or ())
+            self._cached_spec = tensor_spec(self, mesh, placements_of(mesh, self.partition_spec))
         return self._cached_spec
 
     def invalidate_spec_cache(self) -> None:
@@ -148,13 +148,21 @@ class XLAShardedTensor(torch.Tensor):
 
     def redistribute(self, device_mesh: Any = None, placements: Sequence[Any] | None = None, *, async_op: bool = False) -> XLAShardedTensor:
         """The same values in a tensor that lies by other placements of torch.distributed.tensor. There is nothing to wait for:
-        async_op is taken for the caller's sake. ValueError without a device mesh."""
+        async_op is taken for the caller's sake. ValueError without a device mesh, IndexError for a dimension that the tensor has
+        not, NotImplementedError for Partial placements: a tensor of one process has no partial values."""
+        from torch.distributed.tensor import Partial, Shard
+
         from xla_go.spmd import placement
         from xla_go.spmd.dtensor import distributed
 
         mesh = device_mesh or self.device_mesh
         if mesh is None:
             raise ValueError("redistribute(): expected a device mesh, or a tensor that has one from distribute_tensor")
+        for one in placements or ():
+            if isinstance(one, Partial):
+                raise NotImplementedError(f"redistribute(): expected placements Shard or Replicate, got {one}")
+            if isinstance(one, Shard) and not -self.dim() <= one.dim < self.dim():
+                raise IndexError(f"redistribute(): expected a Shard of a dimension below {self.dim()}, got {one}")
         back = None if self.device_mesh is None or mesh != self.device_mesh else self.placements
         result: XLAShardedTensor = _Wrap.apply(distributed(self.to_local(), mesh, placements, back).to_local())
         part = placement.MeshPart.of(mesh)
@@ -201,6 +209,38 @@ def _load(tensor: torch.Tensor, shards: list[XLAShard]) -> None:
         upload.finish()
     finally:
         upload.close()
+
+
+def from_shards(shards: Sequence[torch.Tensor], sharding: bytes, shape: Sequence[int] | None = None) -> torch.Tensor:
+    """A tensor on device xla whose parts are on the CPU: one shard for each device of this process, in their order.
+
+    sharding is an OpSharding as `Mesh.get_op_sharding` gives it. shape is the whole tensor's, by default as large as the shards
+    make it; what shards have beyond it is padding. InvalidArgumentError where shards, sharding and shape do not fit;
+    FailedPreconditionError without `xla_go.runtime.use_spmd()`. BLOCKING while the shards are copied.
+    """
+    names = _runtime.lines(_runtime.call("LocalDevices"))
+    if len(shards) != len(names):
+        raise errors.InvalidArgumentError(f"from_shards(): expected {len(names)} shards, one for each device of this process, got {len(shards)}")
+    tile, dtype = tuple(shards[0].shape), shards[0].dtype
+    for shard in shards:
+        if (tuple(shard.shape), shard.dtype, shard.device.type) != (tile, dtype, "cpu"):
+            raise errors.InvalidArgumentError(f"from_shards(): expected shards of {dtype} of {tile} on cpu, got one of {shard.dtype} of {tuple(shard.shape)} on {shard.device}")
+    encoded = base64.b64encode(sharding).decode()
+    if shape is None:
+        shape = json.loads(_runtime.call("WholeDimensions", encoded, ",".join(map(str, tile))))
+    whole = torch.zeros(tuple(shape), dtype=dtype, device="xla")
+    _runtime.call("MarkSharding", _tensor.view(whole), encoded, "mark", "")
+    memory = _tensor.sharding(whole).tile
+    if memory != tile:
+        raise errors.InvalidArgumentError(f"from_shards(): expected shards of {memory} for a tensor of {tuple(shape)}, got shards of {tile}")
+    upload = Upload(whole)
+    try:
+        for name, shard in zip(names, shards, strict=True):
+            upload.put(name, shard)
+        upload.finish()
+    finally:
+        upload.close()
+    return whole
 
 
 def wrap_as_sharded_tensor(t: torch.Tensor | XLAShardedTensor, mesh_shape: Sequence[int] | None = None, partition_spec: PartitionSpec | None = None) -> XLAShardedTensor:

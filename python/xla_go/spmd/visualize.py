@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_sharding", "visualize_sharding", "visualize_tensor_sharding"]
 
 
-def _tiles(sharding: str) -> tuple[list[int], list[list[int]]]:
+def tiles_of(sharding: str) -> tuple[list[int], list[list[int]]]:
     """The numbers of tiles along the dimensions, and the devices that have each tile, row-major."""
     if sharding in ("", "{replicated}"):
         return [1], [list(range(runtime.global_runtime_device_count()))]
@@ -38,7 +38,7 @@ def visualize_sharding(sharding: str, min_width: int = 9, max_width: int = 80) -
     sharding is the text of `XLAShardedTensor.sharding_spec`. Dimensions before the last two are tables of their own.
     max_width bounds a table's characters where there is room for the names of the devices.
     """
-    grid, tiles = _tiles(sharding)
+    grid, tiles = tiles_of(sharding)
     grid = [1] * (2 - len(grid)) + grid if len(grid) > 1 else [grid[0], 1]
     kind = runtime.device_type()
     rows, columns = grid[-2:]
@@ -76,7 +76,7 @@ def draw_sharding(sharding: str | torch.Tensor | XLAShardedTensor, ax: Axes | No
     if not isinstance(sharding, str):
         dims = tuple(sharding.shape)
         sharding = _tensor.sharding(unwrap_sharded_tensor(sharding)).text
-    grid, tiles = _tiles(sharding)
+    grid, tiles = tiles_of(sharding)
     grid = [1] * (2 - len(grid)) + grid if len(grid) > 1 else [grid[0], 1]
     rows, columns = math.prod(grid[:-1]), grid[-1]
     if ax is None:
