@@ -70,8 +70,23 @@ def tensors_text(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def tensors_hlo(tensors: Sequence[torch.Tensor]) -> str:
-    """The text of the HLO module that would compute the tensors."""
-    return _graph(tensors).hlo
+    """The text of the HLO module that would compute the tensors, with the types of operands before their names."""
+    return with_operand_types(_graph(tensors).hlo)
+
+
+_INSTRUCTION = re.compile(r"^(\s+(?:ROOT )?)(%[\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\(([^()]*)\)", re.MULTILINE)
+
+
+def with_operand_types(text: str) -> str:
+    """HLO text in which each operand of an instruction is told with its type, as XLA writes it on request."""
+    types = {name: shape for _, name, shape, _, _ in _INSTRUCTION.findall(text)}
+
+    def rewritten(match: re.Match[str]) -> str:
+        margin, name, shape, operator, operands = match.groups()
+        typed = re.sub(r"%[\w.-]+", lambda one: f"{types[one[0]]} {one[0]}" if one[0] in types else one[0], operands)
+        return f"{margin}{name} = {shape} {operator}({typed})"
+
+    return _INSTRUCTION.sub(rewritten, text)
 
 
 def tensors_dot(tensors: Sequence[torch.Tensor]) -> str:
