@@ -15,6 +15,7 @@ _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e
 _MEGABYTES = {"pb": 1e9, "tb": 1e6, "gb": 1e3, "mb": 1.0, "kb": 1e-3, "b": 1e-6}
 
 Config = Mapping[str, str]
+_AS_BEFORE = "v <= v_mean + (v_stddev * 2.0)"
 
 
 def _number(text: str) -> tuple[float, str]:
@@ -52,13 +53,15 @@ def get_data_points_from_metrics_reports(metrics_reports: Sequence[str]) -> dict
     return {name: [one.get(name) for one in parsed] for name in dict.fromkeys(name for one in parsed for name in one)}
 
 
-def compare_metrics(data_points: Mapping[str, Sequence[Any]], metrics_report: str, config: Config = {"base_expression": "v <= v_mean + (v_stddev * 2.0)"}) -> str:
+def compare_metrics(data_points: Mapping[str, Sequence[Any]], metrics_report: str, config: Config | None = None) -> str:
     """A line for each number of the report that is not as it was, "" where all are.
 
     data_points: what get_data_points_from_metrics_reports gave. config: Python expressions of v, the number, and of v_mean and v_stddev, over
-    the data points, that are true where it is as it was: "NAME_expression" for one, "base_expression" for the others. A counter of an
+    the data points, that are true where it is as it was: "NAME_expression" for one, "base_expression" for the others (by default: at most
+    two deviations above the mean). A counter of an
     operator on the CPU that no report before had is told of too.
     """
+    config = config or {"base_expression": _AS_BEFORE}
     lines = []
     for name, value in sorted(parse_metrics_report(metrics_report).items()):
         known = [point for point in data_points.get(name, ()) if point is not None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401 - torch.ops.quantized_decomposed, which weights are quantized by
+import torch.ao.quantization.fx._decomposed  # torch.ops.quantized_decomposed, which weights are quantized by
 
 from xla_go import quantized
 
