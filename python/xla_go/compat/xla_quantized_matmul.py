@@ -26,6 +26,8 @@ _Product = Callable[[torch.Tensor, torch.Tensor, torch.dtype], torch.Tensor]
 
 def _check(inputs: int, w: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, block_size: int) -> None:
     assert w.dtype == torch.int8, f"quantized_matmul(): expected weights of dtype int8, got {w.dtype}"
+    sizes: tuple[int, ...]
+    scales: tuple[int, ...]
     if block_size == -1:
         sizes, scales = (*scale.shape, inputs), (w.shape[0],)
     else:
