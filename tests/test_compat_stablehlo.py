@@ -48,9 +48,7 @@ CODE = """
     assert re.search(r"stablehlo.add .* : tensor<5xf32>", xm.get_stablehlo([y])) and "tensor<2x4xf32>" not in xm.get_stablehlo([y])
     assert "stablehlo.add" in xm.get_stablehlo()
     for function, *arguments in [(xm.get_stablehlo_bytecode, [y]), (program.get_stablehlo_bytecode,),
-                                 (exported_program_to_stablehlo, exported, StableHLOExportOptions(inline_all_constant=False)),
-                                 (exported_program_to_stablehlo, exported, StableHLOExportOptions(export_node_metadata=True)),
-                                 (exported_program_to_stablehlo, exported, StableHLOExportOptions(custom_ops_allowed_in_graph={"x"}))]:
+                                 (exported_program_to_stablehlo, exported, StableHLOExportOptions(export_node_metadata=True))]:
         try:
             function(*arguments)
         except xla_go.errors.UnimplementedError as error:
@@ -62,9 +60,7 @@ refused set_weights(): expected weight 0.
 refused set_weights(): expected weights a
 unimplemented torch_xla.core.xla_model.get_stablehlo_bytecode
 unimplemented get_stablehlo_bytecode
-unimplemented StableHLOExportOptions.inline_all_constant
 unimplemented StableHLOExportOptions.export_node_metadata
-unimplemented StableHLOExportOptions.custom_ops_allowed_in_graph
 """
 
 

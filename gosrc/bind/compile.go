@@ -33,12 +33,30 @@ type newComputation struct {
 	ended       bool               // nobody will take it
 }
 
+// making counts computations that are being made.
+var making = struct {
+	sync.Mutex
+	count int
+	ended sync.Cond
+}{}
+
+func init() { making.ended.L = &making }
+
 var newComputations = dispatch.NewHandles[*newComputation]("compile")
 
 // begin gives the token of a computation that make makes.
 func begin(make func() (client.Computation, error)) int64 {
 	n := &newComputation{pendingWait: newWait()}
+	making.Lock()
+	making.count++
+	making.Unlock()
 	go func() {
+		defer func() {
+			making.Lock()
+			making.count--
+			making.Unlock()
+			making.ended.Broadcast()
+		}()
 		var computation client.Computation
 		var failure error
 		defer func() {
@@ -104,6 +122,23 @@ func DeserializeBegin(address, length int64, devices string) (token int64, err e
 	}
 	serialized := dispatch.CopyFrom(uintptr(address), int(length))
 	return begin(func() (client.Computation, error) { return c.DeserializeComputation(serialized, split(devices)) }), nil
+}
+
+// CompilesWaitBegin gives a token to wait until no compile goes on, of a step's program or of one that CompileBegin or
+// DeserializeBegin was given, whether or not somebody waits for it. Not blocking.
+func CompilesWaitBegin() (token int64, err error) {
+	defer guard(&err)
+	return waitFor(func() error {
+		if space := dispatch.Space(); space != nil {
+			space.Core.WaitCompiled()
+		}
+		making.Lock()
+		defer making.Unlock()
+		for making.count > 0 {
+			making.ended.Wait()
+		}
+		return nil
+	}), nil
 }
 
 // ComputationWait waits at most that many milliseconds and says whether the computation has been made; the error is

@@ -17,6 +17,8 @@ var exports = dispatch.NewHandles[*executor.Export]("exports")
 type exportRequest struct {
 	Name      string           `json:"name"`
 	Arguments []exportArgument `json:"arguments"`
+	// Scalars are names of arguments for the scalars that ExportTrace told of, none for numbers in the program.
+	Scalars []string `json:"scalars"`
 }
 
 // exportArgument is an input of the recording, in the order of arguments.
@@ -30,10 +32,16 @@ type exportArgument struct {
 	Address int64 `json:"address"`
 }
 
+// exportedScalar is a number of a program.
+type exportedScalar struct {
+	Element string `json:"element"`
+	Value   []byte `json:"value"`
+}
+
 // ExportTrace ends the recording that the adapter's record_begin began and describes the program that computes the storages
 // (ids, with commas between them) from its inputs as a JSON object: export (for ExportWrite and ExportEnd), used (for each
-// input whether the program reads it), random (it draws random numbers) and drawn (how far a run moves the generator). Nothing
-// is run.
+// input whether the program reads it), random (it draws random numbers), drawn (how far a run moves the generator) and scalars
+// (its numbers that may be arguments: element, and value, its bytes in base64). Nothing is run.
 func ExportTrace(storages string) (text string, err error) {
 	defer guard(&err)
 	ids, err := integers("ExportTrace", "storages", storages)
@@ -45,7 +53,11 @@ func ExportTrace(storages string) (text string, err error) {
 		return "", err
 	}
 	random, drawn := e.Draws()
-	text, err = encode(map[string]any{"export": exports.Add(e), "used": e.Uses(), "random": random, "drawn": drawn})
+	scalars := []exportedScalar{}
+	for _, v := range e.Scalars() {
+		scalars = append(scalars, exportedScalar{v.Dtype.String(), v.Elements()})
+	}
+	text, err = encode(map[string]any{"export": exports.Add(e), "used": e.Uses(), "random": random, "drawn": drawn, "scalars": scalars})
 	return text, err
 }
 
@@ -76,7 +88,7 @@ func ExportWrite(export int64, request string) (text string, err error) {
 			}
 		}
 	}
-	module, err := e.Lower(r.Name, arguments)
+	module, err := e.Lower(r.Name, arguments, r.Scalars)
 	if err != nil {
 		return "", err
 	}

@@ -30,6 +30,7 @@ const (
 	C128       Dtype = 18
 	F8E5M2     Dtype = 19
 	F8E4M3FN   Dtype = 20
+	S4         Dtype = 21 // within programs only
 	F8E5M2FNUZ Dtype = 24
 	F8E4M3FNUZ Dtype = 25
 )
@@ -63,6 +64,7 @@ var table = [...]info{
 	C128:       {"c128", "complex128", 16, 15, 10},
 	F8E5M2:     {"f8e5m2", "float8_e5m2", 1, 16, 23},
 	F8E4M3FN:   {"f8e4m3fn", "float8_e4m3fn", 1, 17, 24},
+	S4:         {"s4", "", 1, 0, -1}, // a literal has a byte for each
 	F8E5M2FNUZ: {"f8e5m2fnuz", "float8_e5m2fnuz", 1, 19, 25},
 	F8E4M3FNUZ: {"f8e4m3fnuz", "float8_e4m3fnuz", 1, 20, 26},
 }
@@ -138,7 +140,7 @@ func (d Dtype) IsFloat() bool {
 func (d Dtype) IsComplex() bool { return d == C64 || d == C128 }
 
 // IsSigned says whether d is a signed integer type.
-func (d Dtype) IsSigned() bool { return d >= S8 && d <= S64 }
+func (d Dtype) IsSigned() bool { return d >= S8 && d <= S64 || d == S4 }
 
 // IsUnsigned says whether d is an unsigned integer type (Bool is not one).
 func (d Dtype) IsUnsigned() bool { return d >= U8 && d <= U64 }

@@ -167,6 +167,15 @@ func (c *Core) Compiles() []Compile {
 	return list
 }
 
+// WaitCompiled waits until no compile goes on. BLOCKING; without Core.Mu.
+func (c *Core) WaitCompiled() {
+	c.compiles.mu.Lock()
+	defer c.compiles.mu.Unlock()
+	for c.compiles.unended > 0 {
+		c.compiles.ending.Wait()
+	}
+}
+
 // CompileCount gives the number of compiles started. Not blocking.
 func (c *Core) CompileCount() int64 { return c.compiles.started.Load() }
 

@@ -110,13 +110,24 @@ func (e *Export) Uses() []bool {
 // more, after all others: u64[2], the generator's seed and offset.
 func (e *Export) Draws() (random bool, by uint64) { return e.random, e.drawn }
 
+// Scalars gives the program's numbers, but for zeros, ones and the random generator's, which may be arguments of it.
+func (e *Export) Scalars() (list []ir.ScalarValue) {
+	for _, v := range e.scalars {
+		if v.Draw == ir.NoDraw && !v.IsSpecial() {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // generatorArgument is the name of the argument of the random generator's state.
 const generatorArgument = "generator"
 
 // Lower writes the program as an HloModuleProto whose parameters are the arguments in their order, but for those that are
 // constants. They are distinct, and every input that the program uses is among them. BLOCKING: values that
-// the program took from elsewhere are read from the device.
-func (e *Export) Lower(name string, arguments []ExportedArgument) ([]byte, error) {
+// the program took from elsewhere are read from the device. scalars are names for what Scalars gave, in order, where those are to
+// be arguments after all others; else nil.
+func (e *Export) Lower(name string, arguments []ExportedArgument, scalars []string) ([]byte, error) {
 	f := &ir.Interface{Scalars: e.scalars, Generator: -1}
 	numbers := map[int]int{} // arguments by input
 	for _, a := range arguments {
@@ -135,6 +146,18 @@ func (e *Export) Lower(name string, arguments []ExportedArgument) ([]byte, error
 	if e.random {
 		f.Generator = len(f.Arguments)
 		f.Arguments = append(f.Arguments, ir.Argument{Name: generatorArgument, Shape: ir.GeneratorState})
+	}
+	if wanted := e.Scalars(); scalars != nil && len(scalars) != len(wanted) {
+		return nil, status.Errorf(status.InvalidArgument, "Lower(): expected names for %d scalars, got %d", len(wanted), len(scalars))
+	}
+	for _, v := range e.scalars {
+		number := -1
+		if len(scalars) > 0 && v.Draw == ir.NoDraw && !v.IsSpecial() {
+			number = len(f.Arguments)
+			f.Arguments = append(f.Arguments, ir.Argument{Name: scalars[0], Shape: shape.Make(v.Dtype)})
+			scalars = scalars[1:]
+		}
+		f.ScalarArguments = append(f.ScalarArguments, number)
 	}
 	for i, b := range e.constants {
 		s, elements, err := e.read(b)

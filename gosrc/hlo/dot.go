@@ -35,14 +35,15 @@ func (b *Builder) Dot(x, y Value, d DotDims) Value {
 	return b.DotWith(x, y, d, x.Dtype(), PrecisionDefault)
 }
 
-// DotWith is Dot with a result type, in which it accumulates, and a precision.
+// DotWith is Dot with a result type, in which it accumulates, and a precision. Its operands may be numbers of two types, neither
+// of them complex, which the device multiplies as it can.
 func (b *Builder) DotWith(x, y Value, d DotDims, result dtype.Dtype, p Precision) Value {
 	if !b.ok(opDot, x, y) {
 		return Value{}
 	}
 	l, r := x.n.shape, y.n.shape
-	if l.Dtype != r.Dtype || l.Dtype.Size() == 0 || result.Size() == 0 {
-		return b.fail(opDot, "expected arrays of equal element type, got %v and %v", l, r)
+	if l.Dtype != r.Dtype && !(isReal(l.Dtype) && isReal(r.Dtype)) || l.Dtype.Size() == 0 || result.Size() == 0 {
+		return b.fail(opDot, "expected arrays of one element type, or of two of real numbers, got %v and %v", l, r)
 	}
 	if len(d.LHSContracting) != len(d.RHSContracting) || len(d.LHSBatch) != len(d.RHSBatch) {
 		return b.fail(opDot, "expected pairs of dimensions, got contracting %v and %v, batch %v and %v",
@@ -87,6 +88,8 @@ func (b *Builder) DotWith(x, y Value, d DotDims, result dtype.Dtype, p Precision
 	b.precision(p)
 	return b.end(n, at, x, y)
 }
+
+func isReal(d dtype.Dtype) bool { return d.IsFloat() || d.IsInteger() }
 
 // precision writes the precision of both operands of the open instruction.
 func (b *Builder) precision(p Precision) {

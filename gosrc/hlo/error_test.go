@@ -43,7 +43,7 @@ var errorCases = []struct {
 	{func(o operands) {
 		o.b.Dot(o.x, o.y, hlo.DotDims{LHSContracting: []int64{1}, RHSContracting: []int64{1}, LHSBatch: []int64{0}, RHSBatch: []int64{0}})
 	}, "dot(): expected batch dimensions of equal size, got 2 and 4"},
-	{func(o operands) { o.b.Dot(o.x, o.i, hlo.DotDims{}) }, "dot(): expected arrays of equal element type, got f32[2,3] and s32[5]"},
+	{func(o operands) { o.b.Dot(o.x, o.p, hlo.DotDims{}) }, "dot(): expected arrays of one element type, or of two of real numbers, got f32[2,3] and pred[2]"},
 	{func(o operands) { o.b.Binary(hlo.Add, o.x, o.y) }, "add(): expected operands of equal shape, got f32[2,3] and f32[4,5]"},
 	{func(o operands) { o.b.Binary(hlo.And, o.x, o.x) }, "and(): expected integer or pred operands, got f32[2,3]"},
 	{func(o operands) { o.b.Binary(hlo.Exp, o.x, o.x) }, "exponential(): expected an operation of two operands"},

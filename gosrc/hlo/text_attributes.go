@@ -1,6 +1,8 @@
 package hlo
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,6 +79,14 @@ func (p *printer) attributes(i *pb.HloInstructionProto) {
 		if i.CustomCallApiVersion > pb.CustomCallApiVersion_API_VERSION_ORIGINAL {
 			p.write(", api_version=", i.CustomCallApiVersion.String())
 		}
+	}
+	if m := i.GetFrontendAttributes().GetMap(); len(m) > 0 {
+		p.write(", frontend_attributes={")
+		for n, name := range slices.Sorted(maps.Keys(m)) {
+			p.comma(n)
+			p.write(name, "=", strconv.Quote(m[name]))
+		}
+		p.write("}")
 	}
 	if len(i.ControlPredecessorIds) > 0 {
 		p.write(", control-predecessors={")

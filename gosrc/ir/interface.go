@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"encoding/binary"
 	"math"
 
 	"xla_go/gosrc/dtype"
@@ -17,6 +18,9 @@ type Interface struct {
 	Parameters []int
 	// Scalars are the values of the program's scalars, in order.
 	Scalars []ScalarValue
+	// ScalarArguments gives, for each scalar, the number of the argument that it is, negative for one that is as Scalars says; nil
+	// where all are.
+	ScalarArguments []int
 	// Generator is the number of the argument that is the random generator's state, u64[2] of seed and offset; negative for
 	// a program that draws no random numbers.
 	Generator int
@@ -33,13 +37,31 @@ type Argument struct {
 // ScalarValue is what a scalar is in an exported program: a constant, or a part of the generator's state, of which an
 // offset is counted from where the generator stood when the tracing began.
 type ScalarValue struct {
-	Bits uint64
-	Draw Draw
+	Bits  uint64
+	Draw  Draw
+	Dtype dtype.Dtype
+}
+
+// Elements gives a constant's element as it lies in memory.
+func (v ScalarValue) Elements() []byte {
+	if v.Dtype == dtype.F32 {
+		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(math.Float64frombits(v.Bits))))
+	}
+	return binary.LittleEndian.AppendUint64(nil, v.Bits)
+}
+
+// IsSpecial is true for zero and one, which compilers make less of a program of.
+func (v ScalarValue) IsSpecial() bool {
+	if v.Dtype.IsFloat() {
+		number := math.Float64frombits(v.Bits)
+		return number == 0 || number == 1
+	}
+	return v.Bits <= 1
 }
 
 // ScalarValueOf gives the value of a scalar of a graph whose draws were followed from offset on.
 func ScalarValueOf(n *Node, offset uint64) ScalarValue {
-	v := ScalarValue{n.Scalar, n.Draw}
+	v := ScalarValue{n.Scalar, n.Draw, n.Dtype}
 	if n.Draw == OffsetDraw {
 		v.Bits -= offset
 	}
@@ -74,8 +96,14 @@ func (f *Interface) declare(p *Program, b *hlo.Builder) (entry, error) {
 	}
 	next := 0
 	e.scalar = func(d dtype.Dtype) hlo.Value {
-		v := f.Scalars[next]
+		v, argument := f.Scalars[next], -1
+		if f.ScalarArguments != nil {
+			argument = f.ScalarArguments[next]
+		}
 		next++
+		if argument >= 0 {
+			return arguments[argument]
+		}
 		if v.Draw == NoDraw {
 			switch d {
 			case dtype.F32, dtype.F64:

@@ -100,6 +100,9 @@ func (c *Call) convolutionTypes() error {
 	if !c.IsNone(2) && c.Dtype(2) != d {
 		return Errorf("Input type (%s) and bias type (%s) should be the same", demangledName(d), demangledName(c.Dtype(2)))
 	}
+	if d.IsFloat() && d.Size() == 1 {
+		return notImplemented("slow_conv2d_cpu", d)
+	}
 	return c.unsupported("slow_conv2d_cpu", d)
 }
 

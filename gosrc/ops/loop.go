@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"xla_go/gosrc/dtype"
@@ -78,12 +77,7 @@ func (c *Call) region(roots, placeholders []*ir.Node, captured *[]*ir.Node) erro
 		}
 	}
 	c.AttrInts(bindings)
-	c.Attr(int64(len(r.Key)))
-	for chunk := range slices.Chunk(r.Key, 8) {
-		var word [8]byte
-		copy(word[:], chunk)
-		c.Attr(int64(binary.LittleEndian.Uint64(word[:])))
-	}
+	c.attrBytes(r.Key)
 	return nil
 }
 
@@ -94,12 +88,7 @@ type loopRegion struct {
 }
 
 func readRegion(l *ir.Lowering) (r loopRegion) {
-	r.bindings = slices.Clone(l.Ints())
-	size := int(l.Int())
-	for len(r.key) < size {
-		r.key = binary.LittleEndian.AppendUint64(r.key, uint64(l.Int()))
-	}
-	r.key = r.key[:size]
+	r.bindings, r.key = slices.Clone(l.Ints()), readBytes(l)
 	return r
 }
 

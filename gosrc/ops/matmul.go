@@ -162,9 +162,9 @@ func (c *Call) matrices(i, j int) error {
 	return nil
 }
 
-// unsupported refuses the types for which torch's CPU kernel has no product.
+// unsupported refuses the types for which torch's CPU kernel has no product, but for 8-bit floats, for which devices have units.
 func (c *Call) unsupported(kernel string, d dtype.Dtype) error {
-	if d == dtype.Bool || d.IsFloat() && d.Size() == 1 || d.IsUnsigned() && d.Size() > 1 {
+	if d == dtype.Bool || d.IsUnsigned() && d.Size() > 1 {
 		return notImplemented(kernel, d)
 	}
 	return nil

@@ -2,6 +2,7 @@ package stablehlo
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,6 +217,30 @@ func customCall(_ *writer, i *pb.HloInstructionProto, _ []value) string {
 	}
 	return join("call_target_name = "+quoted(i.CustomCallTarget), flag("has_side_effect", i.CustomCallHasSideEffect), configuration,
 		fmt.Sprintf("api_version = %d : i32", version))
+}
+
+// frontendAttributes gives what passes of the compiler read of an instruction, "" for nothing.
+func frontendAttributes(i *pb.HloInstructionProto) string {
+	m := i.GetFrontendAttributes().GetMap()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, key(name)+" = "+quoted(m[name]))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "mhlo.frontend_attributes = {" + strings.Join(list, ", ") + "}"
+}
+
+// key writes the name of an attribute: bare where MLIR takes it so.
+func key(name string) string {
+	for n, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (n == 0 || c != '.' && c != '$' && (c < '0' || c > '9')) {
+			return quoted(name)
+		}
+	}
+	return name
 }
 
 // quoted writes text as MLIR does: other bytes than printable ones as two hexadecimal digits.

@@ -16,7 +16,7 @@ import (
 )
 
 var elementTypes = map[dtype.Dtype]string{
-	dtype.Bool: "i1", dtype.S8: "i8", dtype.S16: "i16", dtype.S32: "i32", dtype.S64: "i64",
+	dtype.Bool: "i1", dtype.S4: "i4", dtype.S8: "i8", dtype.S16: "i16", dtype.S32: "i32", dtype.S64: "i64",
 	dtype.U8: "ui8", dtype.U16: "ui16", dtype.U32: "ui32", dtype.U64: "ui64",
 	dtype.F16: "f16", dtype.BF16: "bf16", dtype.F32: "f32", dtype.F64: "f64", dtype.C64: "complex<f32>", dtype.C128: "complex<f64>",
 	dtype.F8E5M2: "f8E5M2", dtype.F8E4M3FN: "f8E4M3FN", dtype.F8E5M2FNUZ: "f8E5M2FNUZ", dtype.F8E4M3FNUZ: "f8E4M3FNUZ",

@@ -113,7 +113,7 @@ func (w *writer) instruction(i *pb.HloInstructionProto, operands []value) value 
 		if i.Sharding != nil && !isTuple(i.Shape) {
 			attribute = w.shardingAttribute(i.Sharding, len(i.Shape.Dimensions))
 		}
-		names := w.operation(name, leavesOf(operands), properties, regions, results, attribute)
+		names := w.operation(name, leavesOf(operands), properties, regions, results, attribute, frontendAttributes(i))
 		v, _ := valueOf(i.Shape, names)
 		return v
 	}

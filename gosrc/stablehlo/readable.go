@@ -22,6 +22,9 @@ func Readable(module []byte) (string, error) {
 
 // short writes an operation in the form of its own that MLIR prints; false for one of which only the generic form is known here.
 func (w *writer) short(name string, i *pb.HloInstructionProto, operands []value) (value, bool) {
+	if i.Opcode == "custom-call" && i.Sharding == nil && i.CustomCallApiVersion <= pb.CustomCallApiVersion_API_VERSION_STATUS_RETURNING_UNIFIED {
+		return w.shortCustomCall(i, leavesOf(operands)), true
+	}
 	if isTuple(i.Shape) || i.Sharding != nil {
 		return value{}, false
 	}
@@ -73,6 +76,54 @@ func (w *writer) short(name string, i *pb.HloInstructionProto, operands []value)
 		w.numbers[results[0]] = number
 	}
 	return value{name: results[0], shape: i.Shape}, true
+}
+
+// shortCustomCall writes a call of a target that the plugin knows. Of several results it gives a tuple, as XLA writes it.
+func (w *writer) shortCustomCall(i *pb.HloInstructionProto, operands []value) value {
+	names, types := make([]string, len(operands)), make([]string, len(operands))
+	for n, o := range operands {
+		names[n], types[n] = o.name, w.typeOf(o.shape)
+	}
+	leaves := shapes(i.Shape)
+	results := make([]string, len(leaves))
+	for n, s := range leaves {
+		results[n] = w.typeOf(s)
+	}
+	attributes, result := "", strings.Join(results, ", ")
+	if len(i.BackendConfig) > 0 {
+		attributes = "backend_config = " + quoted(string(i.BackendConfig))
+	}
+	if i.CustomCallHasSideEffect {
+		attributes = join(attributes, "has_side_effect = true")
+	}
+	if attributes = join(attributes, frontendAttributes(i)); attributes != "" {
+		attributes = " {" + attributes + "}"
+	}
+	if isTuple(i.Shape) {
+		result = "tuple<" + result + ">"
+	}
+	called, declared := w.fresh(1)
+	w.line(declared, " = stablehlo.custom_call @", mlirSymbol(i.CustomCallTarget), "(", strings.Join(names, ", "), ")", attributes,
+		" : (", strings.Join(types, ", "), ") -> ", result, location(i))
+	if isTuple(i.Shape) {
+		tuple := called[0]
+		called = called[:0]
+		for n := range leaves {
+			element, declared := w.fresh(1)
+			w.line(declared, " = stablehlo.get_tuple_element ", tuple, fmt.Sprintf("[%d] : (", n), result, ") -> ", results[n])
+			called = append(called, element[0])
+		}
+	}
+	v, _ := valueOf(i.Shape, called)
+	return v
+}
+
+// mlirSymbol writes a name after @: bare where MLIR takes it so.
+func mlirSymbol(name string) string {
+	if name == symbol(name) {
+		return name
+	}
+	return quoted(name)
 }
 
 // returned writes the end of a function.

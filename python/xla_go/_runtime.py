@@ -151,7 +151,7 @@ def initialize() -> None:
         _preloaded = _cuda.prepare(plugin.device_type, plugin.path)
         with _quiet_logs(_log_level(plugin)):
             call("InitializeClient", plugin.path, plugin.device_type, json.dumps(dict(plugin.options)))
-        atexit.register(_flush_cache)
+        atexit.register(_end)
         _plugin = plugin
         _started = True
         for function in _after_start:
@@ -163,15 +163,35 @@ def after_start(function: Callable[[float], None]) -> None:
     _after_start.append(function)
 
 
-def _flush_cache() -> None:
-    """At the end of the process: lets the programs compiled last come to the disk, for ten seconds at most."""
+# How long the end of the process waits for programs that run: another process that one of them needs may be gone.
+_END_SECONDS = 60.0
+
+
+def _end() -> None:
+    """At the end of the process: lets compiles end, programs run out, and those compiled last come to the disk.
+
+    What goes on in a plugin while the process takes the plugin's data down brings the process down.
+    """
     if not usable():
         return
-    token = call("CacheFlushBegin")
+    over = False
     try:
-        call("Wait", token, 10_000)
+        wait("CompilesWaitBegin")
+        over = wait("QueueWaitBegin", timeout=_END_SECONDS)
+        if over:
+            over = wait("CacheFlushBegin", timeout=10) & wait("WaitDeviceOpsBegin", "", timeout=_END_SECONDS)
+    except errors.XlaError as error:
+        logger.debug("at the end of the process: %s", error)
     finally:
-        call("EndWait", token)
+        if not over:
+            _end_without_destructors()
+
+
+def _end_without_destructors() -> None:
+    """Has the process end, with its status, before the destructors of libraries that are loaded already."""
+    libc = ctypes.CDLL(None)
+    libc.fflush(None)
+    libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)  # which calls _exit(status)
 
 
 def started() -> bool:

@@ -58,4 +58,4 @@ def _message(limit: int, now: list[str], near: list[list[str]], at: int) -> str:
         lines += ["Expected either of:", *(f"  - {one}" for one in expected)]
     else:
         lines.append("Expected: the end of the function")
-    return "\n".join(lines)
+    return "".join(f"{line}\n" for line in lines)

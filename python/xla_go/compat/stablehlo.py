@@ -30,8 +30,6 @@ class StableHLOExportOptions:
 
     def _refuse(self) -> None:
         for name, unknown, reason in (
-            ("inline_all_constant", not self.inline_all_constant, "numbers are always constants of the program"),
-            ("custom_ops_allowed_in_graph", bool(self.custom_ops_allowed_in_graph), "operators that device xla does not have cannot be exported"),
             ("export_node_metadata", self.export_node_metadata, "the program has no locations"),
         ):
             if unknown:
@@ -89,7 +87,10 @@ def exported_program_to_stablehlo(exported_model: torch.export.ExportedProgram, 
     """xla_go.stablehlo.export of what torch.export.export gave."""
     options = options or StableHLOExportOptions()
     options._refuse()
-    program = stablehlo.export(exported_model, options.override_tracing_arguments, options.override_tracing_kwargs)
+    program = stablehlo.export(
+        exported_model, options.override_tracing_arguments, options.override_tracing_kwargs,
+        custom_operators=options.custom_ops_allowed_in_graph, inline_numbers=options.inline_all_constant,
+    )  # fmt: skip
     if not options.export_weights:
         program = stablehlo.StableHLOProgram(program.text, program.hlo, program.module, program.about, {})
     return StableHLOGraphModule(program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
@@ -11,6 +11,7 @@ import torch
 import xla_go
 from xla_go import _adapter, _runtime, debug, errors, metrics, runtime, spmd
 from xla_go.compat import graph_text
+from xla_go.custom_call import custom_call
 from xla_go.spmd._tensor import sharding as _sharding_of
 
 _get_xla_tensors_text = graph_text.tensors_text
@@ -292,6 +293,23 @@ def _get_xla_sharding_type(tensor: torch.Tensor) -> spmd.ShardingType | None:
 def _global_tensor_from_cpu_shards(shards: Sequence[torch.Tensor], sharding: bytes, global_shape: Sequence[int] | None = None) -> torch.Tensor:
     """xla_go.spmd.from_shards. sharding is what Mesh.get_op_sharding gives."""
     return spmd.from_shards(shards, sharding, global_shape)
+
+
+def _xla_custom_call(
+    inputs: Sequence[torch.Tensor],
+    target: str,
+    output_shapes: Sequence[Sequence[int]],
+    output_dtypes: Sequence[torch.dtype],
+    has_side_effect: bool,
+    backend_config: str,
+    api_version: int,
+    frontend_attributes: Mapping[str, str],
+) -> list[torch.Tensor]:
+    """xla_go.custom_call.custom_call."""
+    return custom_call(
+        inputs, target, output_shapes, output_dtypes,
+        side_effect=has_side_effect, configuration=backend_config, api_version=api_version, attributes=frontend_attributes,
+    )  # fmt: skip
 
 
 def _xla_dot_general(

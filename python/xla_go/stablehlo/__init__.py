@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xla_go.stablehlo.program import StableHLOProgram, load
@@ -29,6 +29,8 @@ def export(
     *,
     name: str = "forward",
     inline_weights: bool = False,
+    custom_operators: Collection[str] = (),
+    inline_numbers: bool = True,
 ) -> StableHLOProgram:
     """Traces a model and gives its program. It does not run it and leaves the model as it is; what is pending on the device is
     queued first. BLOCKING.
@@ -38,6 +40,9 @@ def export(
         are no tensors. An ExportedProgram brings its own; one with dynamic dimensions gets the sizes of these.
     name: of the module.
     inline_weights: weights that the model does not change are constants of the program, and not its arguments.
+    inline_numbers: numbers in the model's code are constants of the program; otherwise, but for 0 and 1, they are weights of it.
+    custom_operators: namespaces of torch.library; their operators become custom calls of their own names ("library.operator.overload"),
+        which whoever runs the program has to know. Of such an operator only what it says of its results (a fake or meta kernel) is used.
 
     Arguments of the program are the weights that it uses (parameters, buffers and constants, as torch.export orders them), the
     tensors among the inputs, and, where it draws random numbers, u64[2] with the generator's seed and offset. Results
@@ -50,4 +55,4 @@ def export(
     """
     from xla_go.stablehlo import _trace
 
-    return _trace.export(model, args, kwargs, name, inline_weights)
+    return _trace.export(model, args, kwargs, name, inline_weights, custom_operators, inline_numbers)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 import xla_go
 from xla_go import _adapter, _graph, _runtime, _step, errors
+from xla_go.custom_call import custom_call
 from xla_go.stablehlo import _arrays, _tree
 from xla_go.stablehlo._weights import Array
 from xla_go.stablehlo.program import FORMAT, VERSION, StableHLOProgram
@@ -40,7 +42,7 @@ class _Function(torch.nn.Module):
         return self.function(*args, **kwargs)
 
 
-def export(model: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, name: str, inline_weights: bool) -> StableHLOProgram:
+def export(model: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, name: str, inline_weights: bool, custom_operators: Collection[str], inline_numbers: bool) -> StableHLOProgram:
     """See xla_go.stablehlo.export."""
     given, keywords = tuple(args or ()), dict(kwargs or {})
     if isinstance(model, torch.export.ExportedProgram):
@@ -56,7 +58,7 @@ def export(model: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | N
         module = model if isinstance(model, torch.nn.Module) else _Function(model)
         exported = torch.export.export(module, *_distinct(given, keywords), strict=False)
     # Without any decompositions it only takes writes and views out of the graph.
-    return _Trace(exported.run_decompositions({}), given, keywords, name, inline_weights).program()
+    return _Trace(exported.run_decompositions({}), given, keywords, name, inline_weights, custom_operators, inline_numbers).program()
 
 
 def _distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,6 +103,25 @@ def on_device(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.Gra
     return copied
 
 
+def call_customs(graph: torch.fx.GraphModule, namespaces: Collection[str]) -> None:
+    """Has operators of those namespaces be custom calls of their own names, which take the tensors among their arguments."""
+    for module in graph.modules() if namespaces else ():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        for node in module.graph.nodes:
+            if isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in namespaces:
+                results = pytree.tree_leaves(node.meta["val"])
+                shapes, dtypes = [tuple(result.shape) for result in results], [result.dtype for result in results]
+                node.args = ([*node.all_input_nodes], str(node.target), shapes, dtypes)
+                node.kwargs = {}
+                node.target = custom_call if isinstance(node.meta["val"], (list, tuple)) else _one_custom_call
+        module.recompile()
+
+
+def _one_custom_call(inputs: Sequence[torch.Tensor], target: str, shapes: Sequence[Sequence[int]], dtypes: Sequence[torch.dtype]) -> torch.Tensor:
+    return custom_call(inputs, target, shapes, dtypes)[0]
+
+
 def _lay_out(node: torch.fx.Node) -> None:
     """Has the operand of as_strided lie in memory as it did when torch.export followed the model."""
     operand = node.args[0]
@@ -123,8 +144,10 @@ def _restrided(value: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]
 class _Trace:
     """One export: the graph's inputs, sorted into weights, tensors that a caller gives, and constants."""
 
-    def __init__(self, exported: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str, inline: bool) -> None:
-        self._exported, self._name, self._inline = exported, name, inline
+    def __init__(
+        self, exported: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str, inline: bool, custom: Collection[str], numbers: bool
+    ) -> None:
+        self._exported, self._name, self._inline, self._custom, self._inline_numbers = exported, name, inline, custom, numbers
         self._signature = exported.graph_signature
         self._leaves = self._flattened(args, kwargs)
         self._weights: dict[str, Array] = {}  # by names, each storage once
@@ -153,6 +176,7 @@ class _Trace:
         arguments = self._inputs()
         device = torch.device("xla", 0)
         graph = on_device(self._exported.graph_module, device)
+        call_customs(graph, self._custom)
         for module in graph.modules():  # constants that are the graph's own
             for name, value in list(vars(module).items()):
                 if isinstance(value, torch.Tensor):
@@ -272,7 +296,12 @@ class _Trace:
             request.append({**about, "input": position, "inline": inline, "address": address})
         if trace["random"]:
             arguments.append({"kind": "generator", "name": "generator", "element": "u64", "dimensions": [2]})
-        written = json.loads(_runtime.call("ExportWrite", trace["export"], json.dumps({"name": self._name, "arguments": request})))
+        scalars = []
+        for number, scalar in enumerate([] if self._inline_numbers else trace["scalars"]):
+            scalars.append(f"number.{number}")
+            kept[scalars[-1]] = _scalar(scalar["element"], scalar["value"])
+            arguments.append({"kind": "weight", "name": scalars[-1], "element": scalar["element"], "dimensions": []})
+        written = json.loads(_runtime.call("ExportWrite", trace["export"], json.dumps({"name": self._name, "arguments": request, "scalars": scalars or None})))
         module, hlo, text = (_runtime.take_bytes(written[part]) for part in ("module", "hlo", "stablehlo"))
         out_spec = self._exported.call_spec.out_spec
         leaves = [{"constant": constants[i]} if i in constants else {} for i in range(out_spec.num_leaves)]
@@ -296,6 +325,13 @@ class _Trace:
         if not isinstance(value, torch.Tensor):
             about["constant"] = value
         return about
+
+
+def _scalar(element: str, value: str) -> Array:
+    """A number, of which there are the bytes in base64."""
+    import numpy as np
+
+    return Array(element, (), np.frombuffer(bytearray(base64.b64decode(value)), np.uint8))
 
 
 def _has_elements(value: Any) -> bool:

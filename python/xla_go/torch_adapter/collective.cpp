@@ -28,6 +28,12 @@ void define_collectives(torch::Library& library) {
   library.def(
       "while_loop(Tensor[] init, Tensor[] state, Tensor condition, Tensor[] next_state,"
       " Tensor(a!)[] results) -> ()");
+  library.def(
+      "custom_call(Tensor[] inputs, Tensor(a!)[] results, str target, str configuration,"
+      " bool side_effect, int api_version, str attributes) -> ()");
+  library.def(
+      "dot_general(Tensor lhs, Tensor rhs, int[] lhs_contracting, int[] rhs_contracting,"
+      " int[] lhs_batch, int[] rhs_batch, ScalarType dtype, bool four_bits) -> Tensor");
   library.def("optimization_barrier(Tensor[] values, Tensor(a!)[] results) -> ()");
 }
 
