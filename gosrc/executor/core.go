@@ -29,8 +29,7 @@ type Core struct {
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
-	saving       sync.Mutex // of the two below, and of the file of SaveGraphs
-	savedGraphs  int
+	savedGraphs  int // entries in the files of SaveGraphs; under Mu, as the next
 	savingFailed bool
 	persistence  *persistence // nil for none
 	compiles     compileLog
@@ -38,9 +37,10 @@ type Core struct {
 	replicas     replicas
 	deferred     atomic.Bool // a device may have a deferred error
 	eager        atomic.Bool
-	recorder     *Recorder    // under Mu; nil for none
-	strict       atomic.Int32 // how often strict mode was entered and not left
-	precision    atomic.Int64 // an hlo.Precision
+	recorder     *Recorder              // under Mu; nil for none
+	strict       atomic.Int32           // how often strict mode was entered and not left
+	strictSays   atomic.Pointer[string] // see StrictSays
+	precision    atomic.Int64           // an hlo.Precision
 
 	// Of the last cut, under Mu.
 	keyScratch, familyScratch []byte
@@ -267,7 +267,7 @@ func (d *Device) EndCall() error {
 	}
 	// In strict mode only the user ends a graph, and one that is recorded stays whole.
 	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit && d.core.strict.Load() == 0 && d.core.recorder == nil {
-		_, err := d.cut("node limit")
+		_, err := d.cut("node limit", nil)
 		return err
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/hlo"
@@ -44,18 +45,30 @@ func (c *Core) dump(module []byte, computation client.Computation) error {
 	return nil
 }
 
-// saveGraph appends the program of a step that is about to run to the file of SaveGraphs, whether or not it was known.
-// A file that cannot be written is told once and not tried again.
+// saveGraph appends the program of a step that is about to be queued to the file of SaveGraphs, whether or not it was known.
+// Under Core.Mu.
 func (c *Core) saveGraph(s *step) {
-	c.saving.Lock()
-	defer c.saving.Unlock()
+	text, err := c.Describe(s.executable.key, s.stacks, c.options.SaveGraphsAs)
+	c.saveEntry(s.device, fmt.Sprintf("%d results", len(s.outputs)), s.executable.key, text, err)
+}
+
+// saveRun appends that a compiled function runs: the hash of its program, which stands where it was traced. Under Core.Mu.
+func (c *Core) saveRun(d *Device, key []byte) {
+	c.saveEntry(d, "run of a compiled function", key, "", nil)
+}
+
+// saveEntry appends one entry to the device's file. A file that cannot be written is told once and not tried again.
+func (c *Core) saveEntry(d *Device, what string, key []byte, text string, err error) {
 	if c.savingFailed {
 		return
 	}
 	c.savedGraphs++
-	text, err := c.Describe(s.executable.key, s.stacks, c.options.SaveGraphsAs)
 	if err == nil {
-		err = appendText(c.options.SaveGraphs, fmt.Sprintf("# step %d on %s, %d results\n%s\n", c.savedGraphs, s.device.name, len(s.outputs), text))
+		if text != "" {
+			text = strings.TrimSuffix(text, "\n") + "\n"
+		}
+		entry := fmt.Sprintf("# step %d on %s, %s\nGraph Hash: %s\n\n## BEGIN_GRAPH\n%s## END_GRAPH\n\n", c.savedGraphs, d.name, what, hashOf(key), text)
+		err = appendText(fmt.Sprintf("%s.%d", c.options.SaveGraphs, d.Index), entry)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "xla_go: XLA_SAVE_TENSORS_FILE: %v\n", err)

@@ -141,9 +141,6 @@ func (s *step) disturbs(earlier []*step) bool {
 }
 
 func (d *Device) run(s *step) {
-	if d.core.options.SaveGraphs != "" {
-		d.core.saveGraph(s)
-	}
 	data, launched, err := d.launch(s)
 	unverified := s.dependsOnChecks()
 	for i, out := range s.outputs {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 
@@ -53,6 +54,7 @@ class Replica:
     ordinal: int
     count: int
     meeting: Meeting
+    launched_from: tuple[tuple[CodeType, int], ...] = ()  # the frames of the user's code, the innermost first
 
 
 class _Current(threading.local):

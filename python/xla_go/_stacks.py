@@ -7,7 +7,7 @@ import os
 import sys
 from types import CodeType
 
-from xla_go import _runtime
+from xla_go import _replica, _runtime
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -17,7 +17,10 @@ _numbers: dict[tuple[tuple[CodeType, int], ...], int] = {}
 
 
 def lines(most: int | None = None) -> list[tuple[CodeType, int]]:
-    """The frames of the calling thread that are neither ours nor torch's, the innermost first, at most `most` of them."""
+    """The frames of the calling thread that are neither ours nor torch's, the innermost first, at most `most` of them.
+
+    In a replica those that have launched it follow.
+    """
     global _library
     if not _library:
         import torch
@@ -30,6 +33,19 @@ def lines(most: int | None = None) -> list[tuple[CodeType, int]]:
         if not code.co_filename.startswith(_library):
             found.append((code, frame.f_lineno))
         frame = frame.f_back  # type: ignore[assignment]
+    if (replica := _replica.current()) is not None:
+        found += replica.launched_from
+    return found[:most]
+
+
+def entered() -> list[tuple[CodeType, int]]:
+    """The frame of xla_go's that the user's code has called, none where it is torch that was called; for the caller's caller."""
+    found: list[tuple[CodeType, int]] = []
+    frame = sys._getframe(1).f_back
+    while frame is not None and frame.f_code.co_filename.startswith(_library):
+        if frame.f_code.co_filename.startswith(_HERE):
+            found = [(frame.f_code, frame.f_lineno)]
+        frame = frame.f_back
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
+from xla_go import _runtime
 from xla_go._dynamo import program, segments
 
 OPTIONS = {"record": True}
@@ -34,6 +35,8 @@ def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, mode: str | N
 
 def _compiled(graph: torch.fx.GraphModule, *, record: bool) -> Callable[[list[Any]], list[Any]]:
     device = segments.device_of(graph)
+    if device is not None:
+        _runtime.perform("AddToCounter", "DynamoExtractCompiledGraph", 1)
     if device is None:
         if any(True for node in graph.graph.nodes if node.op == "call_function" for _ in segments.devices_of(node.meta.get("val"))):
             warnings.warn(

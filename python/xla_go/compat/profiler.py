@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import torch
 
+import xla_go
 from xla_go import errors, profiler
 from xla_go.compat import xla_model
 from xla_go.compat._missing import attribute_error
@@ -172,7 +173,7 @@ class StepTrace(Trace):
 
     def __exit__(self, *exception: Any) -> None:
         if get_tracer_marked_step():
-            xla_model.mark_step()
+            xla_go.sync(cause="torch_xla.sync when exiting a profiler StepTrace region")
         super().__exit__(*exception)
 
 
