@@ -106,7 +106,8 @@ type analysedCut struct {
 	nodes          int
 	inputs, output int
 	compiles       bool
-	eager          bool // one operator, of which nothing is reported
+	eager          bool // one operator of eager mode, of which nothing is reported
+	executable     *executable
 }
 
 // cut notes a step that is about to be queued. Under Core.Mu.
@@ -116,7 +117,7 @@ func (a *analysis) cut(s *step, cause string, nodes int, compiles bool) {
 	}
 	c := &analysedCut{
 		number: a.cuts.Add(1), device: s.device.name, cause: cause, hash: hashOf(s.executable.key),
-		nodes: nodes, inputs: len(s.arguments), output: len(s.roots), compiles: compiles, eager: s.executable.eager,
+		nodes: nodes, inputs: len(s.arguments), output: len(s.roots), compiles: compiles, eager: s.device.core.eager.Load(), executable: s.executable,
 	}
 	if len(s.scalars) > 0 {
 		c.inputs++ // they are one parameter
@@ -186,7 +187,7 @@ func (c *analysedCut) tell(a *analysis, site string, frames []hlo.Frame) {
 		a.report("Compilation Analysis", c.lines("Compilation", frames, a.options.Frames))
 	}
 	if a.options.Level >= 2 && !c.eager {
-		a.report("Execution Analysis", c.lines("Execution", frames, a.options.Frames))
+		a.reportRun(c.executable, c.lines("Execution", frames, a.options.Frames))
 	}
 	if a.options.ShowExecutions {
 		if site == "" {
@@ -237,9 +238,34 @@ func (c *analysedCut) lines(what string, frames []hlo.Frame, most int) []string 
 // rule ends a part of a report.
 var rule = strings.Repeat("-", 80)
 
+// reportRun tells of a run: after the report of its program's compile.
+func (a *analysis) reportRun(e *executable, lines []string) {
+	a.mu.Lock()
+	if !e.reported {
+		e.unreported = append(e.unreported, lines)
+		lines = nil
+	}
+	a.mu.Unlock()
+	if lines != nil {
+		a.report("Execution Analysis", lines)
+	}
+}
+
 // compiled tells of a compile that has ended: its time, and what the program needs of memory.
 func (a *analysis) compiled(noted *Compile, e *executable, took time.Duration, fromDisk bool) {
-	if a.options.Level == 0 || e.eager {
+	if a.options.Level == 0 {
+		return
+	}
+	defer func() {
+		a.mu.Lock()
+		runs := e.unreported
+		e.reported, e.unreported = true, nil
+		a.mu.Unlock()
+		for _, lines := range runs {
+			a.report("Execution Analysis", lines)
+		}
+	}()
+	if e.eager {
 		return
 	}
 	how := "compiled"

@@ -30,7 +30,7 @@ def locate() -> None:
     if frames:
         code, line = frames[0]
         site = f"{_stacks.short(code.co_filename)}:{line} in {code.co_name}"
-    if _runtime.call("LocateCompiles", site, _stacks.text(_stacks.entered() + frames)):
+    if _runtime.call("LocateCompiles", site, _stacks.text(_stacks.lines(ours=True))):
         _runtime.wait("ReportsWaitBegin")
 
 

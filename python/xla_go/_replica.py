@@ -54,7 +54,7 @@ class Replica:
     ordinal: int
     count: int
     meeting: Meeting
-    launched_from: tuple[tuple[CodeType, int], ...] = ()  # the frames of the user's code, the innermost first
+    launched_from: tuple[tuple[CodeType, int], ...] = ()  # the frames that called `launch`, the innermost first
 
 
 class _Current(threading.local):

@@ -16,37 +16,27 @@ _most = 0
 _numbers: dict[tuple[tuple[CodeType, int], ...], int] = {}
 
 
-def lines(most: int | None = None) -> list[tuple[CodeType, int]]:
+def lines(most: int | None = None, *, ours: bool = False) -> list[tuple[CodeType, int]]:
     """The frames of the calling thread that are neither ours nor torch's, the innermost first, at most `most` of them.
 
-    In a replica those that have launched it follow.
+    In a replica those that have launched it follow. With `ours` xla_go's own are among them, from the caller's caller on.
     """
     global _library
     if not _library:
         import torch
 
-        _library = (_HERE, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, "<frozen", "<eval_with_key")
+        _library = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, "<frozen", "<eval_with_key")
+    left_out = _library if ours else (_HERE, *_library)
     found: list[tuple[CodeType, int]] = []
-    frame = sys._getframe(1)
+    frame = sys._getframe(2 if ours else 1)
     while frame is not None and (most is None or len(found) < most):
         code = frame.f_code
-        if not code.co_filename.startswith(_library):
+        if not code.co_filename.startswith(left_out):
             found.append((code, frame.f_lineno))
         frame = frame.f_back  # type: ignore[assignment]
     if (replica := _replica.current()) is not None:
-        found += replica.launched_from
+        found += [one for one in replica.launched_from if not one[0].co_filename.startswith(left_out)]
     return found[:most]
-
-
-def entered() -> list[tuple[CodeType, int]]:
-    """The frame of xla_go's that the user's code has called, none where it is torch that was called; for the caller's caller."""
-    found: list[tuple[CodeType, int]] = []
-    frame = sys._getframe(1).f_back
-    while frame is not None and frame.f_code.co_filename.startswith(_library):
-        if frame.f_code.co_filename.startswith(_HERE):
-            found = [(frame.f_code, frame.f_lineno)]
-        frame = frame.f_back
-    return found
 
 
 def text(frames: list[tuple[CodeType, int]]) -> str:

@@ -50,6 +50,7 @@ class ProfilerServer:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # several servers of one user may share it
         try:
             self._socket.bind(("localhost", port))
         except (OSError, OverflowError) as error:
@@ -64,7 +65,7 @@ class ProfilerServer:
 
 
 def start_server(port: int, only_on_master: bool = True) -> ProfilerServer | None:
-    """Takes a port, as a name for `trace`. None on other replicas than the first. RuntimeError where it is taken."""
+    """Takes a port, as a name for `trace`. None on other replicas than the first. RuntimeError where somebody else has taken it."""
     if only_on_master and not xla_model.is_master_ordinal():
         return None
     return ProfilerServer(port)
@@ -75,7 +76,7 @@ def start_trace(log_dir: os.PathLike[str] | str) -> None:
     global _going_on
     with _lock:
         if _going_on is not None:
-            raise RuntimeError("start_trace(): expected no trace to be going on, only one can be")
+            raise RuntimeError("start_trace(): Only one profile may be run at a time. Call stop_trace first")
         stack = ExitStack()
         work = tempfile.mkdtemp()
         try:
@@ -89,13 +90,13 @@ def start_trace(log_dir: os.PathLike[str] | str) -> None:
 def stop_trace() -> None:
     """Ends the trace and writes log_dir/plugins/profile/TIME/HOST.{trace.json,xplane.pb}, as TensorBoard looks for them.
 
-    BLOCKING until queued steps have run. The second file is what the plugin recorded, there where it has a profiler.
+    BLOCKING until queued steps have run. For the second file see xla_go.profiler.trace.
     RuntimeError where no trace is going on.
     """
     global _going_on
     with _lock:
         if _going_on is None:
-            raise RuntimeError("stop_trace(): expected a trace to be going on, none is: call start_trace first")
+            raise RuntimeError("stop_trace(): No profile started: call start_trace first")
         (stack, work, log_dir), _going_on = _going_on, None
         try:
             stack.close()

@@ -74,7 +74,7 @@ def launch(function: Callable[..., Any], args: Sequence[Any] = (), nprocs: int |
         _adapter.loaded().follow_cpu_generator(False)
         try:
             meeting = _replica.Meeting(count)
-            frames = tuple(_stacks.lines())
+            frames = tuple(_stacks.lines(ours=True))
             threads = [_Thread(_replica.Replica(i, count, meeting, frames), function, args) for i in range(count)]
             for thread in threads:
                 thread.start()
