@@ -31,7 +31,8 @@ def lines(most: int | None = None, *, ours: bool = False) -> list[tuple[CodeType
     frame = sys._getframe(2 if ours else 1)
     while frame is not None and (most is None or len(found) < most):
         code = frame.f_code
-        if not code.co_filename.startswith(left_out):
+        within = code.co_name in ("<listcomp>", "<genexpr>", "<lambda>") and code.co_filename.startswith(_HERE)
+        if not within and not code.co_filename.startswith(left_out):
             found.append((code, frame.f_lineno))
         frame = frame.f_back  # type: ignore[assignment]
     if (replica := _replica.current()) is not None:

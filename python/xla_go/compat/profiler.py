@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import torch
 
 import xla_go
-from xla_go import errors, profiler
+from xla_go import _adapter, errors, profiler
 from xla_go.compat import xla_model
 from xla_go.compat._missing import attribute_error
 
@@ -65,9 +65,13 @@ class ProfilerServer:
 
 
 def start_server(port: int, only_on_master: bool = True) -> ProfilerServer | None:
-    """Takes a port, as a name for `trace`. None on other replicas than the first. RuntimeError where somebody else has taken it."""
+    """Takes a port, as a name for `trace`. None on other replicas than the first. RuntimeError where somebody else has taken it.
+
+    Starts the runtime, so that a trace has the plugin's events.
+    """
     if only_on_master and not xla_model.is_master_ordinal():
         return None
+    _adapter.load().device_count()
     return ProfilerServer(port)
 
 
