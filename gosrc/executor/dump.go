@@ -49,7 +49,7 @@ func (c *Core) dump(module []byte, computation client.Computation) error {
 // Under Core.Mu.
 func (c *Core) saveGraph(s *step) {
 	text, err := c.Describe(s.executable.key, s.stacks, c.options.SaveGraphsAs)
-	c.saveEntry(s.device, fmt.Sprintf("%d results", len(s.outputs)), s.executable.key, text, err)
+	c.saveEntry(s.device, fmt.Sprintf("%d results", len(s.roots)), s.executable.key, text, err)
 }
 
 // saveRun appends that a compiled function runs: the hash of its program, which stands where it was traced. Under Core.Mu.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 from collections import OrderedDict
@@ -23,6 +24,7 @@ KEPT = 2048
 _LINE = re.compile(r"%(\d+) = ([\w:.]+)\(([^)]*)\)")
 _PARAMETER = re.compile(r"%\d+ = parameter\(\) : (\w+)\[([\d,]*)\]")
 _programs: OrderedDict[bytes, _Program] = OrderedDict()
+atexit.register(_programs.clear)  # while there is a runtime to give them back to
 
 
 def _last_operand_first(ir: str) -> list[int]:
