@@ -178,6 +178,24 @@ def test_errors_tell_operator_and_line(child: Child, proxy: Path, sort: str, oth
     assert plain.rstrip().endswith("no error") and with_lines.rstrip().endswith("no error")
 
 
+def test_scopes_stand_with_the_lines(child: Child) -> None:
+    child(
+        """
+        import torch, xla_go
+        xla_go.debug.record_stacks()
+        def f(x):
+            with xla_go.debug.scope("encoder"):
+                with xla_go.debug.scope("layer"):
+                    x = x.sin()
+                return x.cos()
+        shown = xla_go.debug.graph(f(torch.ones(3, device="xla")).exp())
+        lines = {line.split(" = ")[1].split("(")[0]: line for line in shown.ir.splitlines() if " = " in line}
+        assert "in f (scope=encoder/layer) < " in lines["aten::sin"] and "in f (scope=encoder) < " in lines["aten::cos"], lines
+        assert "scope=" not in lines["aten::exp"] and 'op_name="<module>/f (scope=encoder/layer)/aten::sin"' in shown.hlo, shown.hlo
+        """
+    )
+
+
 CAUSES = """
     import torch, xla_go
     x = torch.ones(3).to("xla")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from types import CodeType
 
 from xla_go import _replica, _runtime
@@ -13,7 +14,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 _library: tuple[str, ...] = ()
 _most = 0
-_numbers: dict[tuple[tuple[CodeType, int], ...], int] = {}
+_numbers: dict[tuple[tuple[str, ...], tuple[tuple[CodeType, int], ...]], int] = {}
 
 
 def lines(most: int | None = None, *, ours: bool = False) -> list[tuple[CodeType, int]]:
@@ -40,9 +41,21 @@ def lines(most: int | None = None, *, ours: bool = False) -> list[tuple[CodeType
     return found[:most]
 
 
-def text(frames: list[tuple[CodeType, int]]) -> str:
-    """Frames as the runtime takes them."""
-    return json.dumps([{"file": short(code.co_filename), "line": line, "function": code.co_name} for code, line in frames])
+class _Scopes(threading.local):
+    """The names that the running thread's operators are given, the outermost first."""
+
+    names: tuple[str, ...] = ()
+
+
+scopes = _Scopes()
+
+
+def text(frames: list[tuple[CodeType, int]], names: tuple[str, ...] = ()) -> str:
+    """Frames as the runtime takes them; the innermost with names, if there are any."""
+    listed = [{"file": short(code.co_filename), "line": line, "function": code.co_name} for code, line in frames]
+    if names:
+        listed[0]["function"] = f"{listed[0]['function']} (scope={'/'.join(names)})"
+    return json.dumps(listed)
 
 
 def short(path: str) -> str:
@@ -60,8 +73,9 @@ def current() -> int:
     frames = lines(_most)
     if not frames:
         return 0
-    key = tuple(frames)
+    names = scopes.names
+    key = (names, tuple(frames))
     number = _numbers.get(key)
     if number is None:
-        number = _numbers[key] = int(_runtime.call("AddStack", text(frames)))
+        number = _numbers[key] = int(_runtime.call("AddStack", text(frames, names)))
     return number

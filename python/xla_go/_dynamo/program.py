@@ -107,12 +107,14 @@ class Program:
 
 def _expect_no_pending(arguments: list[Any]) -> None:
     for argument in arguments:
-        if isinstance(argument, torch.Tensor) and argument.device.type == "xla" and (storage := _adapter.storage_id(argument)):
-            if _runtime.call("StorageState", storage) == "pending":
-                raise errors.FailedPreconditionError(
-                    f"torch.compile: input data to dynamo graph can not be a pending ir while config.skip_input_data_check is set, got one of shape {tuple(argument.shape)}: "
-                    "call xla_go.sync() before the compiled function"
-                )
+        if not isinstance(argument, torch.Tensor) or argument.device.type != "xla":
+            continue
+        storage = _adapter.storage_id(argument)
+        if storage and _runtime.call("StorageState", storage) == "pending":
+            raise errors.FailedPreconditionError(
+                f"torch.compile: input data to dynamo graph can not be a pending ir while config.skip_input_data_check is set, got one of shape {tuple(argument.shape)}: "
+                "call xla_go.sync() before the compiled function"
+            )
 
 
 def clear_all() -> None:

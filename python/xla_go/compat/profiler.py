@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import torch
 
 import xla_go
-from xla_go import _adapter, errors, profiler
+from xla_go import _adapter, _stacks, debug, errors, profiler
 from xla_go.compat import xla_model
 from xla_go.compat._missing import attribute_error
 
@@ -139,29 +139,27 @@ def trace_detached(*args: Any, **kwargs: Any) -> None:
     threading.Thread(target=trace, args=args, kwargs=kwargs).start()
 
 
-_open = threading.local()  # names: those of the blocks that this thread is in, the outermost first
-
-
 def expect_no_scope() -> None:
     """RuntimeError where this thread is in a `Trace`: a step that ends there would not be of it alone."""
-    if names := getattr(_open, "names", None):
+    if names := _stacks.scopes.names:
         raise RuntimeError(f"Expecting scope to be empty but it is {names[-1]}: end the step outside of Trace, or call sync(reset_scope=False)")
 
 
 class Trace:
-    """Names the block in torch.profiler's traces. The operators in it are named by their lines with xla_go.debug.record_stacks."""
+    """Names the block in torch.profiler's traces, and its operators as xla_go.debug.scope does."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.name = name
         self._range = torch.profiler.record_function(name)
 
     def __enter__(self) -> Trace:
-        _open.names = [*getattr(_open, "names", []), f"{self.name}.1"]
+        self._scope = debug.scope(f"{self.name}.1")
+        self._scope.__enter__()
         self._range.__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _open.names = _open.names[:-1]
+        self._scope.__exit__(None, None, None)
         self._range.__exit__(*exception)
 
 

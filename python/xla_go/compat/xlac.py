@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
@@ -315,9 +316,18 @@ def _get_ir_debug() -> bool:
 
 
 def _xla_tensors_report(nodes_threshold: int, device: str) -> str:
-    """The program of all that is pending on a device; "" where it has fewer nodes than the threshold."""
-    text = debug.graph(device=torch.device(device).index or 0).ir
-    return text if len(text.splitlines()) > nodes_threshold else ""
+    """What is live on a device, of more nodes than the threshold: the program of all that is pending, and, as a node each, the values
+
+    that tensors hold, with the lines and scopes that made them where those were recorded (XLA_IR_DEBUG).
+    """
+    number = torch.device(device).index or 0
+    text = debug.graph(device=number).ir
+    parts = [text] if len(text.splitlines()) > nodes_threshold else []
+    for held in json.loads(_runtime.call("LiveBuffers")) if nodes_threshold < 1 else ():
+        if held["device"] == number:
+            frames = "".join(f"\n  {line}" for line in held["made_at"].split(" < ") if line)
+            parts.append(f"[{held['shape']} of storage {held['storage']}]" + (f"\nFrames:{frames}" if frames else ""))
+    return "\n".join(parts)
 
 
 def _get_git_revs() -> dict[str, str]:
