@@ -42,7 +42,12 @@ def test_graph_runs_on_other_values(child: Child) -> None:
         else:
             raise AssertionError("expected an error")
     xm.set_rng_state(23)
-    assert _XLAC._get_base_seed_as_tensor("xla:0").item() == 23
+    assert _XLAC._get_base_seed_as_tensor("xla:0").item() == 23 == xm.get_rng_state()
+    torch.rand(2, device="xla")
+    state = xm.get_rng_state()
+    drawn = torch.rand(2, device="xla").tolist()
+    xm.set_rng_state(state)
+    assert state != 23 and torch.rand(2, device="xla").tolist() == drawn and _XLAC._get_base_seed_as_tensor("xla:0").item() == 23
     """
     )
 
