@@ -100,7 +100,7 @@ def compile(f: _Function | None = None, full_graph: bool = False, name: str | No
     """
     if f is None:
         return functools.partial(compile, full_graph=full_graph, name=name, max_different_graphs=max_different_graphs)
-    called: str = name or getattr(f, "__name__", type(f).__name__)
+    called = name or str(getattr(f, "__name__", type(f).__name__))
     graphs = None if max_different_graphs is None else _graphs.setdefault(f, KnownGraphs())
 
     @functools.wraps(f)
