@@ -49,8 +49,6 @@ def _partitioned(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> An
 
 def _compiled(graph: torch.fx.GraphModule, *, record: bool) -> Callable[[list[Any]], list[Any]]:
     device = segments.device_of(graph)
-    if device is not None:
-        _runtime.perform("AddToCounter", "DynamoExtractCompiledGraph", 1)
     if device is None:
         if any(True for node in graph.graph.nodes if node.op == "call_function" for _ in segments.devices_of(node.meta.get("val"))):
             warnings.warn(
@@ -58,7 +56,17 @@ def _compiled(graph: torch.fx.GraphModule, *, record: bool) -> Callable[[list[An
                 stacklevel=2,
             )
         return lambda arguments: list(graph(*arguments))
-    return segments.compiled(graph, device, record=record)
+    function = segments.compiled(graph, device, record=record)
+    called = False
+
+    def counted(arguments: list[Any]) -> list[Any]:
+        nonlocal called
+        if not called:  # a backward that nobody asks for is not among them
+            called = True
+            _runtime.perform("AddToCounter", "DynamoExtractCompiledGraph", 1)
+        return function(arguments)
+
+    return counted
 
 
 def _boxed(function: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
