@@ -127,3 +127,41 @@ def test_comparator_of_models(child: Child) -> None:
     assert mc.compare("one", "two", rtol=1e-2) == ""
     """
     )
+
+
+def test_report_of_live_tensors(child: Child) -> None:
+    code = """
+    import torch_xla.debug.profiler as xp
+    with xp.Trace("made"):
+        t = torch.tensor([2., 3.], device="xla")
+    pending = t + 1
+    report = _XLAC._xla_tensors_report(0, "xla:0")
+    assert "aten::add" in report and "[f32[2] of storage" in report, report
+    assert ("Frames:" in report, "scope=made.1" in report) == ({0},) * 2, report
+    assert _XLAC._xla_tensors_report(50, "xla:0") == ""
+    """
+    child(INSTALL + code.format(False))
+    child(INSTALL + code.format(True), env={"PJRT_DEVICE": "CPU", "XLA_IR_DEBUG": "1"})
+
+
+def test_execution_that_is_not_allowed(child: Child) -> None:
+    child(
+        INSTALL
+        + """
+    x = torch.ones(2, device="xla") * 3
+    _XLAC._set_allow_execution(False)
+    try:
+        x.tolist()
+    except RuntimeError as error:
+        assert "Unexpected execution happens inside the compiled function, exiting: strict(): reading this value" in str(error), error
+    else:
+        raise AssertionError("expected an error")
+    _XLAC._set_allow_execution(True)
+    assert x.tolist() == [3., 3.]
+    with xla_go.strict():
+        try:
+            (x + 1).tolist()
+        except RuntimeError as error:
+            assert str(error).startswith("strict(): "), error
+    """
+    )

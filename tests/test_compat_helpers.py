@@ -127,6 +127,9 @@ def test_profiler(child: Child) -> None:
     (file,) = glob.glob("mine/plugins/profile/*/*.trace.json")
     names = {event["name"] for event in json.load(open(file))["traceEvents"]}
     assert "ExecuteTime" in names, names
+    (file,) = glob.glob("mine/plugins/profile/*/*.xplane.pb")
+    assert b"PjRtComputationClient::ExecuteComputation" in open(file, "rb").read()
+    xp.start_server(server._socket.getsockname()[1]).close()   # another one on the same port
     recording.start()
     while not xp._requests.locked():
         assert recording.is_alive()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -80,9 +81,10 @@ def test_every_step_is_saved(child: Child, tmp_path: Path, form: str, line: str)
     assert child(STEPS, env=environment).stdout == "[8.0, 8.0, 8.0]\n"
     saved = (tmp_path / "steps.0").read_text()
     assert saved.count("# step ") == 3 and saved.count(line) == 3, saved
+    assert len(re.findall(r"\nGraph Hash: [0-9a-f]{32}\n\n## BEGIN_GRAPH\n(?s:.+?)\n## END_GRAPH\n\n", saved)) == 3, saved
 
 
 def test_a_file_that_cannot_be_written_stops_no_step(child: Child, tmp_path: Path) -> None:
-    done = child(STEPS, env={"PJRT_DEVICE": "CPU", "XLA_SAVE_TENSORS_FILE": str(tmp_path / "none" / "steps")})
+    done = child(STEPS, env={"PJRT_DEVICE": "CPU", "XLA_SAVE_TENSORS_FILE": str(tmp_path / "nowhere" / "steps")})
     assert done.stdout == "[8.0, 8.0, 8.0]\n"
     assert done.stderr.count("XLA_SAVE_TENSORS_FILE") == 1

@@ -96,3 +96,13 @@ def test_the_plugins_own_events(child: Child, test_plugin: Path) -> None:
     assert child(PROFILED, env=environment).stdout == "['profiled'] True []\n"
     failing = child(PROFILED, env=environment | {"TESTPLUGIN_OPTIONS": "fail:profiler.stop=10"}).stdout
     assert failing.startswith("[] False [") and "the test asked the profiler for a failure" in failing
+
+
+def test_spans_as_a_plane() -> None:
+    from xla_go import _xspace
+
+    plane = _xspace.plane("host", [("row", [("a", 1000, 300), ("b", 2000, 1)])])
+    events = "22 08 08 01 10 00 18 e0 a7 12" + "22 09 08 02 10 c0 84 3d 18 e8 07"  # metadata, offset and duration in picoseconds
+    line = "1a 1f 08 01 12 03 72 6f 77 18 e8 07" + events  # begins at 1,000 ns
+    names = "22 09 08 01 12 05 08 01 12 01 61" + "22 09 08 02 12 05 08 02 12 01 62"
+    assert plane == bytes.fromhex("0a 3d 12 04 68 6f 73 74" + line + names)

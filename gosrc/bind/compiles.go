@@ -9,8 +9,8 @@ import (
 
 // LocateCompiles says where in the user's code the compiles, and the cuts under analysis, were started that nobody has
 // located yet: site in a few words, and frames, a JSON list of objects with file, line and function, the innermost first.
-// Not blocking.
-func LocateCompiles(site, frames string) (ok bool, err error) {
+// true where reports of compiles are wanted, which ReportsWaitBegin waits for. Not blocking.
+func LocateCompiles(site, frames string) (reported bool, err error) {
 	defer guard(&err)
 	stack, err := readFrames("LocateCompiles", frames)
 	if err != nil {
@@ -18,8 +18,25 @@ func LocateCompiles(site, frames string) (ok bool, err error) {
 	}
 	if space := dispatch.Space(); space != nil {
 		space.Core.LocateCompiles(site, stack)
+		reported = space.Core.ReportsCompiles()
 	}
-	return true, nil
+	return reported, nil
+}
+
+// ReportsWaitBegin gives a token to wait for the reports of the compiles that go on. Not blocking.
+func ReportsWaitBegin() (token int64, err error) {
+	defer guard(&err)
+	return waitForCore((*executor.Core).AwaitReportedCompiles), nil
+}
+
+// NameGraphs gives the graphs that are cut from now on a name in the reports of PT_XLA_DEBUG; "" none. Not blocking.
+func NameGraphs(name string) (ok bool, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space != nil {
+		space.Core.NameGraphs(name)
+	}
+	return space != nil, nil
 }
 
 // Compiles gives the remembered compiles as a JSON list of objects, oldest first: number, reason, site, nodes,
@@ -67,6 +84,15 @@ func SaveGraphs(stem, form string) (ok bool, err error) {
 	}
 	err = space.Core.SaveGraphs(stem, form)
 	return err == nil, err
+}
+
+// StrictSays sets what errors of strict mode begin with, "" for nothing, and gives what it was. Not blocking.
+func StrictSays(text string) (was string, err error) {
+	defer guard(&err)
+	if space := dispatch.Space(); space != nil {
+		was = space.Core.StrictSays(text)
+	}
+	return was, nil
 }
 
 // SetPrecision chooses the precision of matrix products and convolutions of f32 from now on: "default", "high" or

@@ -3,6 +3,7 @@ package bind
 import (
 	"encoding/hex"
 	"strconv"
+	"strings"
 
 	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/executor"
@@ -67,7 +68,7 @@ func graphValues(function string, device int64, storages string) (*executor.Devi
 
 // GraphModule gives the module of GraphText's program as a JSON object: module (a serialized HloModuleProto, to be taken by
 // TakeBytes), text and json (the same in protocol buffers' text formats), parameters (how many of its parameters are device
-// values: the first ones), scalars (the words, in hexadecimal, of the one after those, which holds all scalars; "" for none).
+// values: the first ones), tupled (its parameters are the elements of one), scalars (the words, in hexadecimal, of the one after those, which holds all scalars; "" for none).
 func GraphModule(device int64, storages, name string) (text string, err error) {
 	defer guard(&err)
 	key, _, err := graphKey("GraphModule", device, storages)
@@ -98,7 +99,7 @@ func GraphModule(device int64, storages, name string) (text string, err error) {
 		return "", err
 	}
 	return encode(map[string]any{
-		"module": byteResults.Add(module.HLO), "text": written, "json": asJSON, "parameters": module.Parameters, "scalars": hex.EncodeToString(scalars),
+		"module": byteResults.Add(module.HLO), "text": written, "json": asJSON, "parameters": module.Parameters, "tupled": module.TupledArguments, "scalars": hex.EncodeToString(scalars),
 	})
 }
 
@@ -132,6 +133,82 @@ func ShareParameters(device int64, storages, targets string) (shared int64, err 
 		space.Get(id).Set(parameters[i])
 	}
 	return int64(len(ids)), nil
+}
+
+// ParameterStorages gives, for each value that GraphText's program takes from the device, the id of the first storage that holds
+// it, with commas between them; 0 where none does. Not blocking.
+func ParameterStorages(device int64, storages string) (ids string, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space == nil {
+		return "", status.Errorf(status.FailedPrecondition, "ParameterStorages(): expected a tensor on device xla, there is none yet")
+	}
+	space.Core.Mu.Lock()
+	defer space.Core.Mu.Unlock()
+	d, values, err := graphValues("ParameterStorages", device, storages)
+	if err != nil {
+		return "", err
+	}
+	holder := map[*ir.Buffer]int64{}
+	for _, held := range space.HeldValues() {
+		if _, known := holder[held.Value.Buffer]; !known {
+			holder[held.Value.Buffer] = held.Storage
+		}
+	}
+	var found []string
+	for _, parameter := range d.Parameters(values) {
+		found = append(found, strconv.FormatInt(holder[parameter.Buffer], 10))
+	}
+	return strings.Join(found, ","), nil
+}
+
+// CutStorages queues a step for the storages alone, by ids as in GraphText; what else is pending stays so. cause is what reports
+// give as its reason. false where nothing of them was pending. Not blocking.
+func CutStorages(device int64, storages, cause string) (cut bool, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space == nil {
+		return false, nil
+	}
+	d, err := space.Core.Device(int(device))
+	if err != nil {
+		return false, err
+	}
+	ids, err := integers("CutStorages", "storages", storages)
+	if err != nil {
+		return false, err
+	}
+	d.WaitForRoom()
+	space.Core.LockResolved()
+	defer space.Core.Mu.Unlock()
+	defer space.Core.Graph.EndCall()
+	roots := make([]*executor.Root, 0, len(ids))
+	for _, id := range ids {
+		if _, err := space.ValueOf(id); err == nil {
+			roots = append(roots, &space.Get(id).Root)
+		}
+	}
+	step, err := d.CutOnly(roots, cause)
+	return step != nil, err
+}
+
+// AbandonPending forgets what is pending on a device: storages that it would have overwritten keep the values they had, others
+// hold none, so that reading them is an error. It gives their number. Not blocking.
+func AbandonPending(device int64) (abandoned int64, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space == nil {
+		return 0, nil
+	}
+	space.Core.LockResolved()
+	defer space.Core.Mu.Unlock()
+	defer space.Core.Graph.EndCall()
+	d, err := space.Core.Device(int(device))
+	if err != nil {
+		return 0, err
+	}
+	n, err := d.Abandon()
+	return int64(n), err
 }
 
 // GraphShardings gives how the values of the program of GraphText lie over the devices, as a JSON list of

@@ -30,6 +30,12 @@ func AdoptData(storage, data int64) (ok bool, err error) {
 	return err == nil, err
 }
 
+// ShareData gives the handle of data that share the memory of a storage's value, which has been queued. Not blocking.
+func ShareData(storage int64) (handle int64, err error) {
+	defer guard(&err)
+	return dispatch.ShareData(storage)
+}
+
 // SetBufferDonation asks, or asks no more, that the step which reads a storage's value last reuses its memory; false where
 // the storage has no value in device memory, or on its way there. Not blocking.
 func SetBufferDonation(storage int64, donate bool) (ok bool, err error) {
@@ -63,6 +69,14 @@ func StorageState(storage int64) (state string, err error) {
 		}
 	})
 	return state, err
+}
+
+// ValueNumber gives a number of the value in device memory that a storage holds, which no other value has; 0 where it holds none.
+// Not blocking.
+func ValueNumber(storage int64) (number int64, err error) {
+	defer guard(&err)
+	err = withBuffer("ValueNumber", storage, func(b *ir.Buffer) { number = b.Number() })
+	return number, err
 }
 
 // SharesValue is true where two storages hold one value in device memory. Not blocking.

@@ -72,3 +72,37 @@ func Adopt(id, handle int64) error {
 	storage.Set(leaf)
 	return nil
 }
+
+// ShareData gives the handle of data that share the memory of a storage's value; FailedPrecondition for one that is not queued and
+// scheduled. Not blocking.
+func ShareData(id int64) (handle int64, err error) {
+	if space == nil {
+		return 0, status.Errorf(status.FailedPrecondition, "ShareData(): expected a tensor on device xla, there is none yet")
+	}
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	value, err := space.ValueOf(id)
+	if err != nil {
+		return 0, err
+	}
+	if !value.IsLeaf() {
+		return 0, status.Errorf(status.FailedPrecondition, "ShareData(): expected a value in device memory, got one that is pending")
+	}
+	data, err, scheduled := value.Buffer.Scheduled()
+	if err != nil {
+		return 0, err
+	}
+	if !scheduled {
+		return 0, status.Errorf(status.FailedPrecondition, "ShareData(): expected a value that was scheduled, got one that waits for its step")
+	}
+	shared, err := core.Client().CreateDataPlaceholder(data.Device(), data.Shape(), core.Client().GetDataSharding(data))
+	if err != nil {
+		return 0, err
+	}
+	if err := shared.Assign(data); err != nil {
+		shared.Close()
+		return 0, err
+	}
+	return DataHandles.Add(shared), nil
+}

@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"xla_go/gosrc/client"
 	"xla_go/gosrc/env"
 	"xla_go/gosrc/hlo"
 )
@@ -58,7 +60,37 @@ type analysis struct {
 	mu        sync.Mutex // after Core.Mu
 	unlocated []unlocated
 	failed    bool // the file could not be written, which has been told
+	name      string
 }
+
+// compiledFunction is the cause of a graph that torch.compile has traced.
+const compiledFunction = "compiled function"
+
+// saidByTorchXLA is what tools that read torch_xla's reports look for, by our cause: of a run, and of a compile where that differs.
+var saidByTorchXLA = map[string][2]string{
+	"read of a value":               {"user code trying to access tensor value"},
+	"inputs of a compiled function": {"torch_xla.sync when dynamo processing input graphs"},
+	"parallel loader":               {"torch_xla.sync in parallel loader at step end"},
+	compiledFunction:                {"dynamo is executing a compiled program", "dynamo is compiling a FX graph to HLO"},
+}
+
+// NameGraphs gives the graphs that are cut from now on a name in reports; "" none.
+func (c *Core) NameGraphs(name string) {
+	c.analysis.mu.Lock()
+	defer c.analysis.mu.Unlock()
+	c.analysis.name = name
+}
+
+// AwaitReportedCompiles waits, where compiles are reported, for those that go on, so that the reports come in the order of the
+// steps. BLOCKING; without Core.Mu.
+func (c *Core) AwaitReportedCompiles() {
+	if c.analysis.options.Level > 0 {
+		c.Compiles()
+	}
+}
+
+// ReportsCompiles is true where compiles are reported.
+func (c *Core) ReportsCompiles() bool { return c.analysis.options.Level > 0 }
 
 // unlocated is something that waits to be told where it came from.
 type unlocated interface {
@@ -69,10 +101,13 @@ type unlocated interface {
 type analysedCut struct {
 	number         int64
 	device, cause  string
+	name           string // of the graph, "" for none
 	hash           string
 	nodes          int
 	inputs, output int
 	compiles       bool
+	eager          bool // one operator of eager mode, of which nothing is reported
+	executable     *executable
 }
 
 // cut notes a step that is about to be queued. Under Core.Mu.
@@ -82,8 +117,14 @@ func (a *analysis) cut(s *step, cause string, nodes int, compiles bool) {
 	}
 	c := &analysedCut{
 		number: a.cuts.Add(1), device: s.device.name, cause: cause, hash: hashOf(s.executable.key),
-		nodes: nodes, inputs: len(s.arguments), output: len(s.roots), compiles: compiles,
+		nodes: nodes, inputs: len(s.arguments), output: len(s.roots), compiles: compiles, eager: s.device.core.eager.Load(), executable: s.executable,
 	}
+	if len(s.scalars) > 0 {
+		c.inputs++ // they are one parameter
+	}
+	a.mu.Lock()
+	c.name = a.name
+	a.mu.Unlock()
 	a.await(c)
 }
 
@@ -142,11 +183,11 @@ func (c *analysedCut) tell(a *analysis, site string, frames []hlo.Frame) {
 			}
 		})
 	}
-	if c.compiles && a.options.Level >= 1 {
-		a.report("Compilation Analysis", c.lines(frames, a.options.Frames))
+	if c.compiles && a.options.Level >= 1 && !c.eager {
+		a.report("Compilation Analysis", c.lines("Compilation", frames, a.options.Frames))
 	}
-	if a.options.Level >= 2 {
-		a.report("Execution Analysis", c.lines(frames, a.options.Frames))
+	if a.options.Level >= 2 && !c.eager {
+		a.reportRun(c.executable, c.lines("Execution", frames, a.options.Frames))
 	}
 	if a.options.ShowExecutions {
 		if site == "" {
@@ -161,13 +202,26 @@ func (c *analysedCut) tell(a *analysis, site string, frames []hlo.Frame) {
 	}
 }
 
-func (c *analysedCut) lines(frames []hlo.Frame, most int) []string {
-	lines := []string{
-		"Cause", "  " + c.cause,
-		"Graph", "  Device: " + c.device, "  Hash: " + c.hash,
-		fmt.Sprintf("  Nodes: %d", c.nodes), fmt.Sprintf("  Inputs: %d", c.inputs), fmt.Sprintf("  Outputs: %d", c.output),
-		"Python frames, the innermost first",
+// lines are those of a report of the run, or of its compile. Tools that read torch_xla's find theirs in them: the cause on the line
+// after its heading, the name, hash and sizes right after that of the graph, and the frames up to a rule.
+func (c *analysedCut) lines(what string, frames []hlo.Frame, most int) []string {
+	cause := c.cause
+	if said, known := saidByTorchXLA[cause]; known {
+		words := said[0]
+		if what == "Compilation" && said[1] != "" {
+			words = said[1]
+		}
+		cause += " (" + words + ")"
 	}
+	lines := []string{what + " Cause", "  " + cause, "Graph Info"}
+	if c.name != "" {
+		lines = append(lines, "  Graph Name: "+c.name)
+	}
+	lines = append(lines,
+		"  Graph Hash: "+c.hash, fmt.Sprintf("  Number of Graph Inputs: %d", c.inputs), fmt.Sprintf("  Number of Graph Outputs: %d", c.output),
+		fmt.Sprintf("  Nodes: %d", c.nodes), "  Device: "+c.device,
+		"Python Frame Triggered Execution, the innermost first",
+	)
 	for i, f := range frames {
 		if i == most {
 			lines = append(lines, fmt.Sprintf("  and %d more (PT_XLA_DEBUG_MAX_FRAME)", len(frames)-most))
@@ -178,12 +232,40 @@ func (c *analysedCut) lines(frames []hlo.Frame, most int) []string {
 	if len(frames) == 0 {
 		lines = append(lines, "  none: no Python code asked for it")
 	}
-	return lines
+	return append(lines, rule)
+}
+
+// rule ends a part of a report.
+var rule = strings.Repeat("-", 80)
+
+// reportRun tells of a run: after the report of its program's compile.
+func (a *analysis) reportRun(e *executable, lines []string) {
+	a.mu.Lock()
+	if !e.reported {
+		e.unreported = append(e.unreported, lines)
+		lines = nil
+	}
+	a.mu.Unlock()
+	if lines != nil {
+		a.report("Execution Analysis", lines)
+	}
 }
 
 // compiled tells of a compile that has ended: its time, and what the program needs of memory.
 func (a *analysis) compiled(noted *Compile, e *executable, took time.Duration, fromDisk bool) {
 	if a.options.Level == 0 {
+		return
+	}
+	defer func() {
+		a.mu.Lock()
+		runs := e.unreported
+		e.reported, e.unreported = true, nil
+		a.mu.Unlock()
+		for _, lines := range runs {
+			a.report("Execution Analysis", lines)
+		}
+	}()
+	if e.eager {
 		return
 	}
 	how := "compiled"
@@ -193,18 +275,39 @@ func (a *analysis) compiled(noted *Compile, e *executable, took time.Duration, f
 	case fromDisk:
 		how = "loaded from the persistent cache"
 	}
-	lines := []string{"Program", fmt.Sprintf("  Number: %d", noted.Number), "  Hash: " + hashOf(e.key), fmt.Sprintf("  %s in %.3f s", how, took.Seconds())}
+	program := fmt.Sprintf("compile %d, graph %s: %s in %.3f s", noted.Number, hashOf(e.key), how, took.Seconds())
 	if e.err != nil {
-		lines = append(lines, indented(e.err.Error())...)
-	} else {
-		lines = append(lines, "Memory")
-		memory, err := e.computation.MemoryInfo()
-		if err != nil {
-			memory = "not told by the plugin: " + err.Error()
-		}
-		lines = append(lines, indented(memory)...)
+		a.report("Failed Compilation Analysis", append([]string{program}, indented(e.err.Error())...))
+		return
 	}
-	a.report("Post Compilation Analysis", lines)
+	a.report("Post Compilation Analysis", memoryLines(e.computation, program))
+}
+
+// memoryLines are what a program needs of memory, in the five lines that tools which read torch_xla's reports expect.
+func memoryLines(computation client.Computation, program string) []string {
+	memory, err := computation.MemoryInfo()
+	if err != nil {
+		program += "; the plugin does not tell its memory: " + strings.ReplaceAll(err.Error(), "\n", " ")
+	}
+	bytes := map[string]float64{}
+	for _, line := range strings.Split(memory, "\n") {
+		name, amount, _ := strings.Cut(line, ": ")
+		if number, err := strconv.ParseFloat(strings.TrimSuffix(amount, " bytes"), 64); err == nil {
+			bytes[name] = number
+		}
+	}
+	var lines []string
+	for _, row := range [][2]string{
+		{"Graph input size", "arguments"}, {"Graph output size", "outputs"}, {"Aliased Input size", "aliased"},
+		{"Intermediate tensor size", "temporary"}, {"Compiled program size", "generated code"},
+	} {
+		size := "unknown"
+		if number, known := bytes[row[1]]; known {
+			size = fmt.Sprintf("%.6f GB", number/1e9)
+		}
+		lines = append(lines, row[0]+": "+size)
+	}
+	return append(lines, rule[:20]+" "+program)
 }
 
 func indented(text string) []string {
@@ -217,9 +320,9 @@ func indented(text string) []string {
 
 // report writes a block whose lines all begin with its title, so that blocks of several threads can be told apart.
 func (a *analysis) report(title string, lines []string) {
-	rule := strings.Repeat("=", 80)
+	edge := strings.Repeat("=", 80)
 	var b strings.Builder
-	for _, line := range append(append([]string{rule}, lines...), rule) {
+	for _, line := range append(append([]string{edge}, lines...), edge) {
 		b.WriteString(title + ": " + line + "\n")
 	}
 	a.mu.Lock()

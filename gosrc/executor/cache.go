@@ -43,6 +43,10 @@ type executable struct {
 	shardings   []*hlo.Sharding // of the outputs of a partitioned program
 	checks      []ir.Check      // of the program's last output, which is there where there is one
 	err         error
+
+	// Under analysis.mu.
+	reported   bool       // what is told of its compile's end has been told
+	unreported [][]string // reports of runs that come after it
 }
 
 // programCache finds executables by their canonical key. The hash only finds the bucket: the key

@@ -213,13 +213,29 @@ func (c *Core) SetStrict(on bool) {
 	}
 }
 
+// StrictSays sets what errors of strict mode begin with, "" for nothing, and gives what it was.
+func (c *Core) StrictSays(text string) (was string) {
+	before := c.strictSays.Swap(&text)
+	if before == nil {
+		return ""
+	}
+	return *before
+}
+
+// refusal is an error of strict mode.
+func (c *Core) refusal(format string, arguments ...any) error {
+	if says := c.strictSays.Load(); says != nil && *says != "" {
+		format, arguments = "%s: "+format, append([]any{*says}, arguments...)
+	}
+	return status.Errorf(status.FailedPrecondition, format, arguments...)
+}
+
 // RefuseRead gives the error of a read that would end the graph in strict mode, else nil.
 func (c *Core) RefuseRead() error {
 	if c.strict.Load() == 0 {
 		return nil
 	}
-	return status.Errorf(status.FailedPrecondition,
-		"strict(): reading this value would end the graph and run it: call xla_go.sync() where the step ends, and read after it")
+	return c.refusal("strict(): reading this value would end the graph and run it: call xla_go.sync() where the step ends, and read after it")
 }
 
 // refuseCompile gives the error of a program that is not known in strict mode.
@@ -228,5 +244,5 @@ func (c *Core) refuseCompile(key []byte) error {
 	if program, err := ir.DecodeKey(key); err == nil {
 		reason = explain(program, c.compiles.candidates())
 	}
-	return status.Errorf(status.FailedPrecondition, "strict(): this step would compile a program: %s: run it once outside of strict()", reason)
+	return c.refusal("strict(): this step would compile a program: %s: run it once outside of strict()", reason)
 }

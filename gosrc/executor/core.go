@@ -39,9 +39,10 @@ type Core struct {
 	uploads     uploads
 	deferred    atomic.Bool // a device may have a deferred error
 	eager       atomic.Bool
-	recorder    *Recorder    // under Mu; nil for none
-	strict      atomic.Int32 // how often strict mode was entered and not left
-	precision   atomic.Int64 // an hlo.Precision
+	recorder    *Recorder              // under Mu; nil for none
+	strict      atomic.Int32           // how often strict mode was entered and not left
+	strictSays  atomic.Pointer[string] // see StrictSays
+	precision   atomic.Int64           // an hlo.Precision
 
 	// Of the last cut, under Mu.
 	keyScratch, familyScratch []byte
@@ -276,7 +277,7 @@ func (d *Device) EndCall() error {
 	}
 	// In strict mode only the user ends a graph, and one that is recorded stays whole.
 	if limit := d.core.options.NodeLimit; limit > 0 && d.madeSinceCut > limit && d.core.strict.Load() == 0 && d.core.recorder == nil {
-		_, err := d.cut("node limit")
+		_, err := d.cut("node limit", nil)
 		return err
 	}
 	return nil

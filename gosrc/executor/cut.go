@@ -17,10 +17,20 @@ func (d *Device) Cut(cause string) (*Step, error) {
 	if err := d.TakeDeferredError(); err != nil {
 		return nil, err
 	}
-	return d.cut(cause)
+	return d.cut(cause, nil)
 }
 
-func (d *Device) cut(cause string) (*Step, error) {
+// CutOnly is Cut for the given roots alone: others stay pending, and what both need is computed for each. All are cut where the
+// roots' graph exchanges values with other replicas, which happens once.
+func (d *Device) CutOnly(roots []*Root, cause string) (*Step, error) {
+	if err := d.TakeDeferredError(); err != nil {
+		return nil, err
+	}
+	return d.cut(cause, roots)
+}
+
+// cut cuts those of the pending roots that are among only; all for nil.
+func (d *Device) cut(cause string, only []*Root) (*Step, error) {
 	d.core.Mu.drain() // what is held no more can be donated
 	if d.head == nil {
 		d.madeSinceCut = 0
@@ -34,11 +44,19 @@ func (d *Device) cut(cause string) (*Step, error) {
 	s := &step{device: d, fence: make(chan struct{}), settled: make(chan struct{}), roots: make([]*Root, 0, d.pendingRoots)}
 	values := core.valueScratch[:0]
 	for r := d.head; r != nil; r = r.next {
-		s.roots = append(s.roots, r)
-		values = append(values, r.value)
+		if only == nil || slices.Contains(only, r) {
+			s.roots = append(s.roots, r)
+			values = append(values, r.value)
+		}
 	}
 	core.valueScratch = values
+	if len(values) == 0 {
+		return nil, nil
+	}
 	walk := core.Graph.Walk(values)
+	if only != nil && walk.Collective {
+		return d.cut(cause, nil)
+	}
 	graphSize.Observe(float64(len(walk.Order)))
 	donors := d.collect(walk, s)
 	started := core.CompileCount()
@@ -65,6 +83,9 @@ func (d *Device) cut(cause string) (*Step, error) {
 		d.awaited = &Step{s}
 	}
 	core.analysis.cut(s, cause, len(walk.Order), core.CompileCount() > started)
+	if files := core.graphs.Load(); files != nil {
+		files.saveStep(core, s)
+	}
 	for parameter := range missing(e.donors, donors.allowed) {
 		s.withheld = append(s.withheld, parameter)
 	}

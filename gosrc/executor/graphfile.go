@@ -22,7 +22,7 @@ type graphFiles struct {
 	failed bool
 }
 
-// SaveGraphs has the program of every step that runs from now on appended to a file, stem with ".0", ".1" and so on for the
+// SaveGraphs has the program of every step that is cut from now on appended to a file, stem with ".0", ".1" and so on for the
 // devices; "" ends that. form is text (a node a line), hlo, stablehlo or dot. Nothing changes where it is the same as before.
 func (c *Core) SaveGraphs(stem, form string) error {
 	switch form {
@@ -40,23 +40,46 @@ func (c *Core) SaveGraphs(stem, form string) error {
 	return nil
 }
 
-// save appends the program of a step that is about to run, whether or not it was known. A file that cannot be written is
-// told once and not tried again.
-func (f *graphFiles) save(c *Core, s *step) {
+// saveStep appends the program of a step that is about to be queued, whether or not it was known.
+func (f *graphFiles) saveStep(c *Core, s *step) {
+	text, err := c.Describe(s.executable.key, s.stacks, f.form)
+	if text != "" {
+		text = strings.TrimRight(text, "\n") + "\n"
+	}
+	f.append(s.device, fmt.Sprintf("%d results", len(s.outputs)), s.executable.key, text, err)
+}
+
+// saveRun appends that a compiled function runs: the hash of its program, which stands where it was traced.
+func (f *graphFiles) saveRun(d *Device, key []byte) {
+	f.append(d, "run of a compiled function", key, "", nil)
+}
+
+// append adds one entry to the device's file. Programs that were written for torch_xla look for its marks.
+func (f *graphFiles) append(d *Device, what string, key []byte, program string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.count++
+	entry := fmt.Sprintf("# step %d on %s, %s\nGraph Hash: %s\n\n## BEGIN_GRAPH\n%s## END_GRAPH\n\n", f.count, d.name, what, hashOf(key), program)
+	f.write(d, entry, err)
+}
+
+// saveResultShardings appends how the results of a partitioned program lie, which is known once it is compiled.
+func (f *graphFiles) saveResultShardings(s *step) {
+	if f.form != "hlo" || !s.executable.partitioned || s.executable.err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.write(s.device, resultShardings(s.executable), nil)
+}
+
+// write appends to the device's file. One that cannot be written is told once and not tried again. Under mu.
+func (f *graphFiles) write(d *Device, text string, err error) {
 	if f.failed {
 		return
 	}
-	f.count++
-	text, err := c.Describe(s.executable.key, s.stacks, f.form)
 	if err == nil {
-		// Programs that were written for torch_xla look for the marks.
-		text = fmt.Sprintf("# step %d on %s, %d results\n\n## BEGIN_GRAPH\n%s\n## END_GRAPH\n\n", f.count, s.device.name, len(s.outputs), strings.TrimRight(text, "\n"))
-		if f.form == "hlo" {
-			text += resultShardings(s.executable)
-		}
-		err = appendText(fmt.Sprintf("%s.%d", f.stem, s.device.Index), text)
+		err = appendText(fmt.Sprintf("%s.%d", f.stem, d.Index), text)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "xla_go: XLA_SAVE_TENSORS_FILE: %v\n", err)
@@ -64,11 +87,8 @@ func (f *graphFiles) save(c *Core, s *step) {
 	}
 }
 
-// resultShardings lists how the results of a partitioned program lie, a line each; "" for any other program.
+// resultShardings lists how the results of a partitioned program lie, a line each.
 func resultShardings(e *executable) string {
-	if !e.partitioned {
-		return ""
-	}
 	program, err := ir.DecodeKey(e.key)
 	if err != nil {
 		return ""

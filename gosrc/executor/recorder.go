@@ -115,13 +115,16 @@ func (r *Recorder) Finish(outputs []*Root) (*Recording, error) {
 		for root := d.head; root != nil; root = root.next {
 			roots = append(roots, root)
 		}
-		step, err := d.Cut("compiled function")
+		step, err := d.Cut(compiledFunction)
 		if err != nil {
 			return nil, err
 		}
 		if err := r.take(recording, step.s, roots, targets); err != nil {
 			recording.Close()
 			return nil, err
+		}
+		if files := core.graphs.Load(); files != nil {
+			files.saveRun(d, recording.executable.key)
 		}
 	}
 	countRecorded.Add(1)

@@ -216,7 +216,10 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 	if r.mayCheck && core.strict.Load() > 0 {
 		d.awaited = &Step{s}
 	}
-	core.analysis.cut(s, "compiled function", r.nodes, false)
+	core.analysis.cut(s, compiledFunction, r.nodes, false)
+	if files := core.graphs.Load(); files != nil {
+		files.saveRun(d, e.key)
+	}
 	d.enqueue(s)
 }
 

@@ -157,7 +157,7 @@ func analyse(t *testing.T, level int, want [2]int) {
 	if n := strings.Count(text, "\nExecution Analysis:   step (net.py:7)\nExecution Analysis:   and 1 more"); n != want[1] {
 		t.Errorf("level %d: %d runs are told, want %d:\n%s", level, n, want[1], text)
 	}
-	for _, part := range []string{"Compilation Analysis:   Nodes: 3\n", "Compilation Analysis:   Inputs: 1\n", "Compilation Analysis:   Outputs: 1\n", "Post Compilation Analysis:   Number: 1\n"} {
+	for _, part := range []string{"Compilation Analysis:   Nodes: 3\n", "Compilation Analysis:   Number of Graph Inputs: 2\n", "Compilation Analysis:   Number of Graph Outputs: 1\n", "Post Compilation Analysis: Graph input size: ", "Post Compilation Analysis: -------------------- compile 1, graph "} {
 		if level > 0 && !strings.Contains(text, part) {
 			t.Errorf("level %d: no %q in\n%s", level, part, text)
 		}

@@ -142,7 +142,7 @@ func (s *step) disturbs(earlier []*step) bool {
 
 func (d *Device) run(s *step) {
 	if files := d.core.graphs.Load(); files != nil {
-		files.save(d.core, s)
+		files.saveResultShardings(s)
 	}
 	data, launched, err := d.launch(s)
 	unverified := s.dependsOnChecks()

@@ -30,6 +30,17 @@ type Buffer struct {
 	unverified atomic.Bool   // see AwaitVerification
 	sharding   atomic.Pointer[bufferSharding]
 	deferred   *deferredValue // of NewDeferred
+	number     atomic.Int64   // see Number
+}
+
+var numbered atomic.Int64
+
+// Number tells the value from all others of the process: it is given at the first call, from 1 on.
+func (b *Buffer) Number() int64 {
+	if b.number.Load() == 0 {
+		b.number.CompareAndSwap(0, numbered.Add(1))
+	}
+	return b.number.Load()
 }
 
 type bufferValue struct {

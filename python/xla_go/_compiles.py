@@ -21,13 +21,17 @@ def raise_failed_checks(cause: str) -> None:
 
 
 def locate() -> None:
-    """Tells the runtime which line of the user's code has started the newest compiles. The adapter calls it."""
+    """Tells the runtime which line of the user's code has started the newest compiles. The adapter calls it.
+
+    Where compiles are reported (PT_XLA_DEBUG) it waits for them, so that reports come in the order of the steps.
+    """
     frames = _stacks.lines()
     site = ""
     if frames:
         code, line = frames[0]
         site = f"{_stacks.short(code.co_filename)}:{line} in {code.co_name}"
-    _runtime.call("LocateCompiles", site, _stacks.text(frames))
+    if _runtime.call("LocateCompiles", site, _stacks.text(_stacks.lines(ours=True))):
+        _runtime.wait("ReportsWaitBegin")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 
@@ -55,6 +56,7 @@ class Replica:
     count: int
     meeting: Meeting
     after_sync: list[Callable[[], None]] = field(default_factory=list, compare=False)
+    launched_from: tuple[tuple[CodeType, int], ...] = ()  # the frames that called `launch`, the innermost first
 
 
 class _Current(threading.local):

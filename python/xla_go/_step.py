@@ -119,6 +119,20 @@ def eager_mode(enable: bool) -> None:
     _eager = bool(enable)
 
 
+@contextmanager
+def no_eager_mode() -> Iterator[None]:
+    """For a block in eager mode whose operators are to be one graph; what is pending after it is ended."""
+    _runtime.call("SetEager", False)
+    try:
+        yield
+        adapter = _adapter.load()
+        for index in range(adapter.device_count()):
+            if token := adapter.sync(index, "compiled function"):
+                adapter.cancel(token)
+    finally:
+        _runtime.call("SetEager", True)
+
+
 def is_eager_mode() -> bool:
     """Whether `eager_mode(True)` is in force."""
     return _eager

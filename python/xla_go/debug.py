@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from xla_go import _adapter, _runtime
+from xla_go import _adapter, _runtime, _stacks
 from xla_go._graph import Graph, graph
 
-__all__ = ["Graph", "compiles", "graph", "live_buffers", "live_counts", "record_stacks", "save_graphs"]
+__all__ = ["Graph", "compiles", "graph", "live_buffers", "live_counts", "record_stacks", "save_graphs", "scope"]
 
 
 def live_counts() -> dict[str, int]:
@@ -60,6 +62,21 @@ def record_stacks(enable: bool = True) -> bool:
     """
     _adapter.load().device_count()
     return bool(_runtime.call("RecordStacks", enable))
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """A name for the operators that the thread calls in the block: it stands with their lines wherever these are shown.
+
+    That is where stacks are recorded; see record_stacks. In the metadata of HLO it is part of an operator's name, which
+    profilers show. Blocks may be nested.
+    """
+    before = _stacks.scopes.names
+    _stacks.scopes.names = (*before, name)
+    try:
+        yield
+    finally:
+        _stacks.scopes.names = before
 
 
 def compiles() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from xla_go import _runtime, errors
+from xla_go import _runtime, _xspace, errors
 
 __all__ = ["trace"]
 
@@ -25,11 +25,13 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     copy) and so on. Spans of one name that overlap lie on rows of their own. The end of the block waits for queued
     steps, so that they are in the trace. Raises FailedPreconditionError where another trace is going on.
 
+    The spans are also in a file beside the trace, named `path` and ".xplane.pb", in the form that XProf and TensorBoard read (a
+    serialized XSpace): there those of the client's methods have torch_xla's names (PjRtComputationClient::Compile, ...).
+
     Where the plugin has a profiler (`python -m xla_go doctor` lists Profiler among its extensions), and the runtime has
     started before the block, the plugin's own events are in the trace too, each of its planes (a device, the host's
-    threads) as a process; and all that the plugin recorded lies as it is (a serialized XSpace, which XProf and
-    TensorBoard read) in a file beside the trace, named `path` and ".xplane.pb". A profiler that fails is warned of, and the
-    trace is written without its events.
+    threads) as a process; and all that the plugin recorded lies as it is in the file beside the trace. A profiler that fails is
+    warned of, and the trace is written without its events.
     """
     if not _runtime.call("StartTrace", _OWNER):
         raise errors.FailedPreconditionError("trace(): expected no trace to be going on, there is one")
@@ -43,11 +45,14 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
         finished = True
     finally:
         recorded = json.loads(_runtime.call("StopTrace", _OWNER))
-        of_plugin = _stop_plugin_profile(path) if plugin else []
+        of_plugin, raw = _stop_plugin_profile() if plugin else ([], b"")
         if finished or recorded["spans"]:
-            events = _events(recorded["spans"]) + of_plugin
-            with open(path, "w") as file:
-                json.dump({"traceEvents": events, "displayTimeUnit": "ms", "lost": recorded["lost"]}, file)
+            ours = _events(recorded["spans"])
+            with open(os.fspath(path) + ".xplane.pb", "wb") as file:
+                file.write(raw + _plane(ours))
+            events = ours + of_plugin
+            with open(path, "w") as text:
+                json.dump({"traceEvents": events, "displayTimeUnit": "ms", "lost": recorded["lost"]}, text)
 
 
 def _start_plugin_profile() -> bool:
@@ -60,8 +65,34 @@ def _start_plugin_profile() -> bool:
         return False
 
 
-def _stop_plugin_profile(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Ends the plugin's recording, keeps it in a file beside the trace and gives its events as Chrome's."""
+# The client's methods behind metrics of times.
+_METHODS = {
+    "CompileTime": "Compile",
+    "EagerOpCompileTime": "Compile",
+    "EagerOpExecuteTime": "ExecuteComputation",
+    "ExecuteTime": "ExecuteComputation",
+    "ExecuteReplicatedTime": "ExecuteReplicated",
+    "TransferFromDeviceTime": "TransferFromDevice",
+    "TransferToDeviceTime": "TransferToDevice",
+}
+
+
+def _plane(events: list[dict[str, Any]]) -> bytes:
+    """The runtime's spans, of `_events`, as an XSpace."""
+    client = "IfrtComputationClient" if os.environ.get("XLA_USE_IFRT", "").lower() in ("1", "true") else "PjRtComputationClient"
+    lines: dict[int, tuple[str, list[tuple[str, int, int]]]] = {}
+    for one in events:
+        if one["ph"] == "M" and one["name"] == "thread_name":
+            lines[one["tid"]] = (one["args"]["name"], [])
+        elif one["ph"] == "X":
+            method = _METHODS.get(one["name"])
+            name = f"{client}::{method}" if method else one["name"]
+            lines[one["tid"]][1].append((name, round(one["ts"] * 1000), round(one["dur"] * 1000)))
+    return _xspace.plane("xla_go", lines.values())
+
+
+def _stop_plugin_profile() -> tuple[list[dict[str, Any]], bytes]:
+    """Ends the plugin's recording and gives its events as Chrome's, and as it made them."""
     try:
         handle = _runtime.call("StopPluginProfile")
         try:
@@ -70,9 +101,7 @@ def _stop_plugin_profile(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             raw = _runtime.take_bytes(handle)
     except errors.XlaError as error:
         warnings.warn(f"trace(): the plugin's profiler failed, its events are missing: {error}", stacklevel=4)
-        return []
-    with open(os.fspath(path) + ".xplane.pb", "wb") as file:
-        file.write(raw)
+        return [], b""
     events: list[dict[str, Any]] = []
     processes: dict[str, int] = {}
     lines: set[tuple[int, int]] = set()
@@ -86,7 +115,7 @@ def _stop_plugin_profile(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             lines.add((process, line))
             events.append({"ph": "M", "name": "thread_name", "pid": process, "tid": line, "args": {"name": one["line"]}})
         events.append({"ph": "X", "name": one["name"], "pid": process, "tid": line, "ts": one["start_ns"] / 1e3, "dur": one["duration_ps"] / 1e6})
-    return events
+    return events, raw
 
 
 def _events(spans: list[list[Any]]) -> list[dict[str, Any]]:

@@ -8,7 +8,10 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
+from xla_go import _runtime
 from xla_go._dynamo import program, segments
 
 OPTIONS = {"record": True}
@@ -29,7 +32,19 @@ def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, mode: str | N
     def compiler(part: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
         return _boxed(_compiled(part, record=bool(chosen["record"])))
 
-    return aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)(graph, inputs)
+    return aot_autograd(fw_compiler=compiler, partition_fn=_partitioned, keep_inference_input_mutations=True)(graph, inputs)
+
+
+def _partitioned(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+    """torch's default partition into forward and backward.
+
+    It takes what has no metadata of a tensor for a tuple, and fails at the tensors that torch itself makes of Python's floats,
+    as it does for changing sizes: they get theirs here.
+    """
+    for node in joint.graph.nodes:
+        if node.op == "call_function" and "tensor_meta" not in node.meta and isinstance(node.meta.get("val"), torch.Tensor):
+            node.meta["tensor_meta"] = _extract_tensor_metadata(node.meta["val"])
+    return default_partition(joint, inputs, **options)
 
 
 def _compiled(graph: torch.fx.GraphModule, *, record: bool) -> Callable[[list[Any]], list[Any]]:
@@ -41,7 +56,17 @@ def _compiled(graph: torch.fx.GraphModule, *, record: bool) -> Callable[[list[An
                 stacklevel=2,
             )
         return lambda arguments: list(graph(*arguments))
-    return segments.compiled(graph, device, record=record)
+    function = segments.compiled(graph, device, record=record)
+    called = False
+
+    def counted(arguments: list[Any]) -> list[Any]:
+        nonlocal called
+        if not called:  # a backward that nobody asks for is not among them
+            called = True
+            _runtime.perform("AddToCounter", "DynamoExtractCompiledGraph", 1)
+        return function(arguments)
+
+    return counted
 
 
 def _boxed(function: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:

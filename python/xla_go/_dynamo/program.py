@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from xla_go import _adapter, errors
+from xla_go import _adapter, _runtime, _step, errors
+from xla_go._dynamo import config
 
 logger = logging.getLogger("xla_go")
 
@@ -41,8 +42,17 @@ class Program:
     def __call__(self, arguments: list[Any]) -> list[Any]:
         if self._host:
             self._upload(arguments)
+        if _step.is_eager_mode():
+            with _step.no_eager_mode():
+                return self._replayed(arguments)
+        return self._replayed(arguments)
+
+    def _replayed(self, arguments: list[Any]) -> list[Any]:
         key = tuple(map(arguments.__getitem__, self._numbers)) if self._numbers else ()
-        for recording in self._recordings.get(key, ()):
+        recordings = self._recordings.get(key, ())
+        if recordings and config.skip_input_data_check:
+            _expect_no_pending(arguments)
+        for recording in recordings:
             results: list[Any] | None = self._replay(recording, arguments)
             if results is not None:
                 return results
@@ -93,6 +103,18 @@ class Program:
     def _run(self, arguments: list[Any]) -> list[Any]:
         with torch.no_grad():
             return list(self._graph(*arguments))
+
+
+def _expect_no_pending(arguments: list[Any]) -> None:
+    for argument in arguments:
+        if not isinstance(argument, torch.Tensor) or argument.device.type != "xla":
+            continue
+        storage = _adapter.storage_id(argument)
+        if storage and _runtime.call("StorageState", storage) == "pending":
+            raise errors.FailedPreconditionError(
+                f"torch.compile: input data to dynamo graph can not be a pending ir while config.skip_input_data_check is set, got one of shape {tuple(argument.shape)}: "
+                "call xla_go.sync() before the compiled function"
+            )
 
 
 def clear_all() -> None:

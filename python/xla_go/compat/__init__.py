@@ -39,6 +39,7 @@ _MODULES = {
 # Found when a program imports them.
 _ON_IMPORT = {
     "torch_xla._dynamo": "xla_go.compat.dynamo",
+    "torch_xla._dynamo.config": "xla_go._dynamo.config",
     "torch_xla._dynamo.dynamo_bridge": "xla_go.compat.dynamo_bridge",
     "torch_xla._internal.jax_workarounds": "xla_go.compat.internal.jax_workarounds",
     "torch_xla._internal.pjrt": "xla_go.compat.internal.pjrt",

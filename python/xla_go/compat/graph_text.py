@@ -123,7 +123,7 @@ def tensor_information(tensor: torch.Tensor) -> str:
         lines += [f"IR: {root}", "XLAData: None"]
     else:
         lines += ["IR: None", "XLAData:", f"  Data Device: {tensor.device}", f"  Data Shape: {shape[1] if shape else 'unknown'}"]
-        lines.append(f"  Data Handle: {_adapter.storage_id(tensor) if held == 'value' else None}")
+        lines.append(f"  Data Handle: {_runtime.call('ValueNumber', _adapter.storage_id(tensor)) if held == 'value' else None}")
     return "\n".join(["XLA Tensor Info:", *lines, ""])
 
 

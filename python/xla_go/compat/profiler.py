@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from xla_go import errors, profiler
+import xla_go
+from xla_go import _adapter, _stacks, debug, errors, profiler
 from xla_go.compat import xla_model
 from xla_go.compat._missing import attribute_error
 
@@ -49,6 +50,7 @@ class ProfilerServer:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # several servers of one user may share it
         try:
             self._socket.bind(("localhost", port))
         except (OSError, OverflowError) as error:
@@ -63,9 +65,13 @@ class ProfilerServer:
 
 
 def start_server(port: int, only_on_master: bool = True) -> ProfilerServer | None:
-    """Takes a port, as a name for `trace`. None on other replicas than the first. RuntimeError where it is taken."""
+    """Takes a port, as a name for `trace`. None on other replicas than the first. RuntimeError where somebody else has taken it.
+
+    Starts the runtime, so that a trace has the plugin's events.
+    """
     if only_on_master and not xla_model.is_master_ordinal():
         return None
+    _adapter.load().device_count()
     return ProfilerServer(port)
 
 
@@ -74,7 +80,7 @@ def start_trace(log_dir: os.PathLike[str] | str) -> None:
     global _going_on
     with _lock:
         if _going_on is not None:
-            raise RuntimeError("start_trace(): expected no trace to be going on, only one can be")
+            raise RuntimeError("start_trace(): Only one profile may be run at a time. Call stop_trace first")
         stack = ExitStack()
         work = tempfile.mkdtemp()
         try:
@@ -88,13 +94,13 @@ def start_trace(log_dir: os.PathLike[str] | str) -> None:
 def stop_trace() -> None:
     """Ends the trace and writes log_dir/plugins/profile/TIME/HOST.{trace.json,xplane.pb}, as TensorBoard looks for them.
 
-    BLOCKING until queued steps have run. The second file is what the plugin recorded, there where it has a profiler.
+    BLOCKING until queued steps have run. For the second file see xla_go.profiler.trace.
     RuntimeError where no trace is going on.
     """
     global _going_on
     with _lock:
         if _going_on is None:
-            raise RuntimeError("stop_trace(): expected a trace to be going on, none is: call start_trace first")
+            raise RuntimeError("stop_trace(): No profile started: call start_trace first")
         (stack, work, log_dir), _going_on = _going_on, None
         try:
             stack.close()
@@ -133,29 +139,27 @@ def trace_detached(*args: Any, **kwargs: Any) -> None:
     threading.Thread(target=trace, args=args, kwargs=kwargs).start()
 
 
-_open = threading.local()  # names: those of the blocks that this thread is in, the outermost first
-
-
 def expect_no_scope() -> None:
     """RuntimeError where this thread is in a `Trace`: a step that ends there would not be of it alone."""
-    if names := getattr(_open, "names", None):
+    if names := _stacks.scopes.names:
         raise RuntimeError(f"Expecting scope to be empty but it is {names[-1]}: end the step outside of Trace, or call sync(reset_scope=False)")
 
 
 class Trace:
-    """Names the block in torch.profiler's traces. The operators in it are named by their lines with xla_go.debug.record_stacks."""
+    """Names the block in torch.profiler's traces, and its operators as xla_go.debug.scope does."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.name = name
         self._range = torch.profiler.record_function(name)
 
     def __enter__(self) -> Trace:
-        _open.names = [*getattr(_open, "names", []), f"{self.name}.1"]
+        self._scope = debug.scope(f"{self.name}.1")
+        self._scope.__enter__()
         self._range.__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _open.names = _open.names[:-1]
+        self._scope.__exit__(None, None, None)
         self._range.__exit__(*exception)
 
 
@@ -172,7 +176,7 @@ class StepTrace(Trace):
 
     def __exit__(self, *exception: Any) -> None:
         if get_tracer_marked_step():
-            xla_model.mark_step()
+            xla_go.sync(cause="torch_xla.sync when exiting a profiler StepTrace region")
         super().__exit__(*exception)
 
 

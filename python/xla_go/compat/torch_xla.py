@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 import xla_go
-from xla_go import _adapter, _step, errors, runtime
+from xla_go import _adapter, _runtime, _step, errors, runtime
 from xla_go.compat import graph_files, profiler
 from xla_go.compat import xla_model as xm
 from xla_go.compat.graph_limit import KnownGraphs
@@ -60,7 +60,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
         profiler.expect_no_scope()
     _adapter.load().device_count()
     graph_files.follow_environment()
-    xla_go.sync(wait, cause="torch_xla.sync()")
+    xla_go.sync(wait, cause="user torch_xla.sync")
     graph_files.finish()
 
 
@@ -79,6 +79,17 @@ def manual_seed(seed: int, device: torch.device | None = None) -> None:
     xla_go.manual_seed(seed)
 
 
+def _end_step(name: str, cause: str) -> None:
+    """`sync` of a graph that has a name in reports."""
+    profiler.expect_no_scope()
+    _adapter.load().device_count()
+    _runtime.call("NameGraphs", name)
+    try:
+        xla_go.sync(cause=cause)
+    finally:
+        _runtime.call("NameGraphs", "")
+
+
 # Of each function, however often it is wrapped.
 _graphs: WeakKeyDictionary[Callable[..., Any], KnownGraphs] = WeakKeyDictionary()
 
@@ -86,13 +97,13 @@ _graphs: WeakKeyDictionary[Callable[..., Any], KnownGraphs] = WeakKeyDictionary(
 def compile(f: _Function | None = None, full_graph: bool = False, name: str | None = None, max_different_graphs: int | None = None) -> Any:
     """Wraps a function so that each call is one step, in eager mode too; usable as a decorator.
 
-    What an optimizer steps in it belongs to the same step. With `full_graph` a call whose work does not stay in one graph (it
+    What an optimizer steps in it belongs to the same step. `name` names its graphs in the reports of PT_XLA_DEBUG. With `full_graph` a call whose work does not stay in one graph (it
     reads a value on the way, or runs an operator on the CPU) raises RuntimeError, and so does, with `max_different_graphs`,
-    one that traces another graph than so many before. `name` stands for the function in these errors.
+    one that traces another graph than so many before; `name` stands for the function in these errors, too.
     """
     if f is None:
         return functools.partial(compile, full_graph=full_graph, name=name, max_different_graphs=max_different_graphs)
-    called = name or f.__qualname__
+    called = name or str(getattr(f, "__name__", type(f).__name__))
     graphs = None if max_different_graphs is None else _graphs.setdefault(f, KnownGraphs())
 
     @functools.wraps(f)
@@ -101,7 +112,7 @@ def compile(f: _Function | None = None, full_graph: bool = False, name: str | No
         if eager:
             xla_go.eager_mode(False)
         try:
-            sync()
+            _end_step(f"{called}_clear_pending", "torch_xla.compile clear the pending graph prior calling the target function")
             with _step.one_graph(), xla_go.strict() if full_graph else nullcontext():
                 try:
                     result = f(*arguments, **keywords)
@@ -111,7 +122,7 @@ def compile(f: _Function | None = None, full_graph: bool = False, name: str | No
                     raise RuntimeError(f"Unexpected execution happens inside the compiled function, exiting: {called} does not stay in one graph: {error}") from error
             if graphs is not None and max_different_graphs is not None:
                 graphs.check(max_different_graphs)
-            sync()
+            _end_step(called, "torch_xla.compile")
         finally:
             if eager:
                 xla_go.eager_mode(True)

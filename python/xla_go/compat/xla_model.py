@@ -239,9 +239,16 @@ def get_memory_info(device: Any = None) -> dict[str, Any]:
     return runtime.memory_info(device)
 
 
+_SEEDS = 2**64  # how many there are
+
+
 def set_rng_state(seed: int, device: Any = None) -> None:
-    """Sets the seed of the xla devices' random numbers."""
-    xla_go.manual_seed(seed)
+    """Sets the seed of the xla devices' random numbers, or what `get_rng_state` gave: they go on as they did from there."""
+    xla_go.manual_seed(seed % _SEEDS)
+    if seed >= _SEEDS:
+        adapter = _adapter.load()
+        for index in range(adapter.device_count()):
+            adapter.set_rng_state(index, seed % _SEEDS, seed // _SEEDS)
 
 
 class RateTracker:
@@ -289,10 +296,11 @@ def fork_rng(device: Any = None, enabled: bool = True) -> Iterator[None]:
 
 
 def get_rng_state(device: Any = None) -> int:
-    """The seed of a device's random numbers. Starts the runtime."""
+    """The state of a device's random numbers: their seed where none was drawn since it was set, else a larger number. Starts the runtime."""
     adapter = _adapter.load()
     adapter.device_count()
-    return adapter.get_rng_state(torch.device(device or xla_go.device()).index or 0)[0]
+    seed, offset = adapter.get_rng_state(torch.device(device or xla_go.device()).index or 0)
+    return seed + offset * _SEEDS
 
 
 def xla_real_devices(devices: Sequence[Any] | None = None) -> list[str]:

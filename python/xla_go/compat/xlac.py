@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
@@ -10,7 +11,7 @@ import torch
 
 import xla_go
 from xla_go import _adapter, _runtime, debug, errors, metrics, runtime, spmd
-from xla_go.compat import graph_text
+from xla_go.compat import cached_graph, graph_text
 from xla_go.custom_call import custom_call
 from xla_go.spmd._tensor import sharding as _sharding_of
 
@@ -62,11 +63,59 @@ def _xla_get_tensor_id(tensor: torch.Tensor) -> int:
 
 def _get_tensors_handle(tensors: Sequence[torch.Tensor]) -> list[int]:
     """A number of the device data that each tensor holds; tensors that share it have one. RuntimeError for a pending one."""
-    handles = [_known_storage(tensor) for tensor in tensors]
-    for tensor in tensors:
-        if graph_text.state(tensor) == "pending":
+    handles = [_runtime.call("ValueNumber", _known_storage(tensor)) for tensor in tensors]
+    for tensor, handle in zip(tensors, handles, strict=True):
+        if not handle:
             raise RuntimeError(f"_get_tensors_handle(): expected tensors with data on the device, got a pending one of shape {tuple(tensor.shape)}: call torch_xla.sync() first")
     return handles
+
+
+def _check_tensor_need_materialization(tensors: Sequence[torch.Tensor]) -> list[bool]:
+    """Which of the tensors a graph has still to compute."""
+    return cached_graph.need_materialization(tensors)
+
+
+def _get_tensors_xla_device_data_node(tensors: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor] = ()) -> tuple[list[int], list[torch.Tensor]]:
+    """The values in device memory that the tensors' program takes: ids of tensors that hold them, and tensors of them. Nothing is run.
+
+    A value that one of `inputs` holds comes as that tensor. Scalars and random states are not among them.
+    """
+    numbers, values = cached_graph.device_data(tensors)
+    given = {_known_storage(one): one for one in inputs if one.device.type == "xla"}
+    return numbers, [given.get(number, value) for number, value in zip(numbers, values, strict=True)]
+
+
+def _get_seed_info_id() -> int:
+    """torch_xla's id of the random state among the values of _get_tensors_xla_device_data_node, where it never is here."""
+    return cached_graph.SEED_NUMBER
+
+
+def _get_base_seed_as_tensor(device: str = "") -> torch.Tensor:
+    """The seed of a device's random numbers, on that device."""
+    where = torch.device(device) if device else xla_go.device()
+    adapter = _adapter.load()
+    adapter.device_count()
+    seed = adapter.get_rng_state(where.index or 0)[0]
+    return torch.tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device=where)
+
+
+def _xla_warm_up_cache(tensors: Sequence[torch.Tensor], devices: Sequence[str] = ()) -> None:
+    """Compiles the program of those of the tensors that are pending, for _run_cached_graph. It is not run. BLOCKING."""
+    cached_graph.warm_up(tensors)
+
+
+def _run_cached_graph(hash: bytes, graph_inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """What the pending ones of the tensors with that _get_graph_hash are for other inputs, in _get_tensors_xla_device_data_node's order.
+
+    They are those that _xla_warm_up_cache was called with; KeyError for others. Random numbers are those of then.
+    """
+    return cached_graph.run(hash, graph_inputs)
+
+
+def _clear_pending_irs(device: str = "") -> None:
+    """Forgets what is pending on a device: tensors that were written to in place are what they were, new ones have no value."""
+    _adapter.load()
+    _runtime.call("AbandonPending", torch.device(device or "xla").index or 0)
 
 
 def _is_placecholder(tensor: torch.Tensor) -> bool:
@@ -134,8 +183,9 @@ def _xla_user_computation(name: str, inputs: Sequence[torch.Tensor], computation
 
 
 def _xla_sync_multi(tensors: Sequence[torch.Tensor], devices: Sequence[str] = (), wait: bool = True, sync_xla_data: bool = True) -> None:
-    """Ends the step, of these tensors and of all others; BLOCKING with `wait`."""
-    xla_go.sync(wait, cause="_xla_sync_multi()")
+    """Runs what these tensors need; what else is pending stays so. BLOCKING with `wait`."""
+    _adapter.load()
+    cached_graph.sync_only(tensors, wait, "_xla_sync_multi()")
 
 
 def _xla_step_marker(device: str = "", devices: Sequence[str] = (), wait: bool = False, reset_scope: bool = True) -> None:
@@ -167,10 +217,12 @@ def _set_allow_execution(allow: bool) -> None:
     global _refusing
     if _refusing is not None and allow:
         refusing, _refusing = _refusing, None
+        _runtime.call("StrictSays", "")
         refusing.__exit__(None, None, None)
     elif _refusing is None and not allow:
         refusing = xla_go.strict()
         refusing.__enter__()
+        _runtime.call("StrictSays", "Unexpected execution happens inside the compiled function, exiting")
         _refusing = refusing
 
 
@@ -266,9 +318,18 @@ def _get_ir_debug() -> bool:
 
 
 def _xla_tensors_report(nodes_threshold: int, device: str) -> str:
-    """The program of all that is pending on a device; "" where it has fewer nodes than the threshold."""
-    text = debug.graph(device=torch.device(device).index or 0).ir
-    return text if len(text.splitlines()) > nodes_threshold else ""
+    """What is live on a device, of more nodes than the threshold: the program of all that is pending, and, as a node each, the values
+
+    that tensors hold, with the lines and scopes that made them where those were recorded (XLA_IR_DEBUG).
+    """
+    number = torch.device(device).index or 0
+    text = debug.graph(device=number).ir
+    parts = [text] if len(text.splitlines()) > nodes_threshold else []
+    for held in json.loads(_runtime.call("LiveBuffers")) if nodes_threshold < 1 else ():
+        if held["device"] == number:
+            frames = "".join(f"\n  {line}" for line in held["made_at"].split(" < ") if line)
+            parts.append(f"[{held['shape']} of storage {held['storage']}]" + (f"\nFrames:{frames}" if frames else ""))
+    return "\n".join(parts)
 
 
 def _get_git_revs() -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from xla_go import _adapter, _replica, _runtime, _step, errors, runtime
+from xla_go import _adapter, _replica, _runtime, _stacks, _step, errors, runtime
 
 __all__ = ["gather_objects", "launch", "rendezvous"]
 
@@ -74,7 +74,8 @@ def launch(function: Callable[..., Any], args: Sequence[Any] = (), nprocs: int |
         _adapter.loaded().follow_cpu_generator(False)
         try:
             meeting = _replica.Meeting(count)
-            threads = [_Thread(_replica.Replica(i, count, meeting), function, args) for i in range(count)]
+            frames = tuple(_stacks.lines(ours=True))
+            threads = [_Thread(_replica.Replica(i, count, meeting, frames), function, args) for i in range(count)]
             for thread in threads:
                 thread.start()
             for thread in threads:
