@@ -75,7 +75,7 @@ def launch(function: Callable[..., Any], args: Sequence[Any] = (), nprocs: int |
         try:
             meeting = _replica.Meeting(count)
             frames = tuple(_stacks.lines(ours=True))
-            threads = [_Thread(_replica.Replica(i, count, meeting, frames), function, args) for i in range(count)]
+            threads = [_Thread(_replica.Replica(i, count, meeting, launched_from=frames), function, args) for i in range(count)]
             for thread in threads:
                 thread.start()
             for thread in threads:
