@@ -194,7 +194,8 @@ def test_scopes_stand_with_the_lines(child: Child) -> None:
         lines = {line.split(" = ")[1].split("(")[0]: line for line in shown.ir.splitlines() if " = " in line}
         assert "in f (scope=encoder/layer) < " in lines["aten::sin"] and "in f (scope=encoder) < " in lines["aten::cos"], lines
         assert "scope=" not in lines["aten::exp"] and 'op_name="<module>/f (scope=encoder/layer)/aten::sin"' in shown.hlo, shown.hlo
-        """
+        """,
+        fresh=True,
     )
 
 
@@ -221,7 +222,7 @@ CAUSES = """
 def test_analysis(child: Child, tmp_path: Path, level: str) -> None:
     environment = {"PJRT_DEVICE": "CPU", "XLA_GO_NODE_LIMIT": "20", "PT_XLA_DEBUG_FILE": str(tmp_path / "analysis")}
     environment |= {"PT_XLA_DEBUG": "1"} if level == "" else {"PT_XLA_DEBUG_LEVEL": level}
-    done = child(CAUSES, env=environment)
+    done = child(CAUSES, env=environment, fresh=True)  # whose stack begins with it
     assert done.stderr == ""
     text = (tmp_path / "analysis").read_text() if level != "0" else ""
     for cause in ("sync()", "read of a value (user code trying to access tensor value)", "optimizer step", "node limit"):

@@ -46,7 +46,7 @@ func (f *graphFiles) saveStep(c *Core, s *step) {
 	if text != "" {
 		text = strings.TrimRight(text, "\n") + "\n"
 	}
-	f.append(s.device, fmt.Sprintf("%d results", len(s.outputs)), s.executable.key, text, err)
+	f.append(s.device, fmt.Sprintf("%d results", len(s.roots)), s.executable.key, text, err)
 }
 
 // saveRun appends that a compiled function runs: the hash of its program, which stands where it was traced.
