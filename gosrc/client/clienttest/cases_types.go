@@ -14,7 +14,7 @@ import (
 // elementTypes are those that arrays can have.
 func elementTypes() (all []dtype.Dtype) {
 	for d := dtype.Bool; d <= dtype.F8E4M3FNUZ; d++ {
-		if d.Size() != 0 {
+		if d.Size() != 0 && d.PJRT() != 0 {
 			all = append(all, d)
 		}
 	}
