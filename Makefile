@@ -152,7 +152,7 @@ test-python: $(STAMPS)/test-installed $(STAMPS)/plugins ## pytest against the in
 	$(call run_pytest,$(TEST),-m "not slow")
 
 test-oldest: $(STAMPS)/oldest-installed $(STAMPS)/plugins ## pytest with the oldest supported torch, without what depends little on torch's release
-	$(call run_pytest,$(OLDEST),-m "not slow and not once")
+	$(call run_pytest,$(OLDEST),-m "not slow and not once" --share 3)
 
 test-full: test-go $(STAMPS)/test-installed ## everything, slow tests included
 	$(call run_pytest,$(TEST),)

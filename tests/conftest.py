@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,27 @@ from fork_server import PREPARED_TOO_LATE, ForkServer
 from support import DEVICE_VARIABLES, Child
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", type=int, default=1, metavar="N", help="of each operator's test run every N-th case only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    share = config.getoption("--share")
+    if share == 1:
+        return
+    met: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        if item.path.parent.name == "ops":
+            test = item.nodeid.partition("[")[0]
+            if met[test] % share:
+                left_out.append(item)
+            met[test] += 1
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
 
 
 def pytest_configure(config: pytest.Config) -> None:
