@@ -15,6 +15,7 @@ import sys
 import tempfile
 import types
 from pathlib import Path
+from typing import IO
 
 # Variables that are read before a forked process could have its own value.
 PREPARED_TOO_LATE = ("PYTHON", "LD_", "TORCH", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "ATEN_", "CUDA_", "GLIBC_", "MALLOC_")
@@ -65,9 +66,9 @@ class ForkServer:
         return line
 
 
-def _text(file: object) -> str:
-    file.seek(0)  # type: ignore[attr-defined]
-    return file.read().decode(errors="replace")  # type: ignore[attr-defined]
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def serve(server: socket.socket) -> str | None:

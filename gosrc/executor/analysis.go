@@ -84,8 +84,8 @@ func (c *Core) NameGraphs(name string) {
 // AwaitReportedCompiles waits, where compiles are reported, for those that go on, so that the reports come in the order of the
 // steps. BLOCKING; without Core.Mu.
 func (c *Core) AwaitReportedCompiles() {
-	if c.analysis.options.Level > 0 {
-		c.Compiles()
+	if c.ReportsCompiles() {
+		c.WaitCompiled()
 	}
 }
 

@@ -157,9 +157,7 @@ func (c *Compile) line() string {
 func (c *Core) Compiles() []Compile {
 	c.compiles.mu.Lock()
 	defer c.compiles.mu.Unlock()
-	for c.compiles.unended > 0 {
-		c.compiles.ending.Wait()
-	}
+	c.compiles.waitEnded()
 	list := make([]Compile, len(c.compiles.list))
 	for i, one := range c.compiles.list {
 		list[i] = *one
@@ -171,8 +169,13 @@ func (c *Core) Compiles() []Compile {
 func (c *Core) WaitCompiled() {
 	c.compiles.mu.Lock()
 	defer c.compiles.mu.Unlock()
-	for c.compiles.unended > 0 {
-		c.compiles.ending.Wait()
+	c.compiles.waitEnded()
+}
+
+// waitEnded waits until no compile goes on. BLOCKING; under mu.
+func (l *compileLog) waitEnded() {
+	for l.unended > 0 {
+		l.ending.Wait()
 	}
 }
 

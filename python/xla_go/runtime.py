@@ -165,6 +165,11 @@ def is_spmd() -> bool:
     """Whether programs are partitioned over all devices (see `use_spmd`)."""
     if _runtime.started() and _runtime.call("IsPartitioned"):
         return True
+    return _asked_for_spmd()
+
+
+def _asked_for_spmd() -> bool:
+    """What XLA_USE_SPMD says."""
     return os.environ.get("XLA_USE_SPMD", "0").lower() in ("1", "true", "yes", "on")
 
 

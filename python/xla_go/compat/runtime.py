@@ -41,7 +41,7 @@ def is_spmd() -> bool:  # type: ignore[no-redef]
 
     What was partitioned stays so: xla_go.runtime.is_spmd() tells.
     """
-    return os.environ.get("XLA_USE_SPMD", "0").lower() in ("1", "true", "yes", "on")
+    return runtime._asked_for_spmd()
 
 
 def using_pjrt() -> bool:

@@ -58,9 +58,14 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
     """xla_go.sync. RuntimeError within a `profiler.Trace`, unless reset_scope is False. Starts the runtime."""
     if reset_scope:
         profiler.expect_no_scope()
+    _end_step("user torch_xla.sync", wait)
+
+
+def _end_step(cause: str, wait: bool = False) -> None:
+    """xla_go.sync, after which the graphs that are saved are in their files. Starts the runtime."""
     _adapter.load().device_count()
     graph_files.follow_environment()
-    xla_go.sync(wait, cause="user torch_xla.sync")
+    xla_go.sync(wait, cause=cause)
     graph_files.finish()
 
 
@@ -79,13 +84,13 @@ def manual_seed(seed: int, device: torch.device | None = None) -> None:
     xla_go.manual_seed(seed)
 
 
-def _end_step(name: str, cause: str) -> None:
+def _end_named_step(name: str, cause: str) -> None:
     """`sync` of a graph that has a name in reports."""
     profiler.expect_no_scope()
     _adapter.load().device_count()
     _runtime.call("NameGraphs", name)
     try:
-        xla_go.sync(cause=cause)
+        _end_step(cause)
     finally:
         _runtime.call("NameGraphs", "")
 
@@ -112,7 +117,7 @@ def compile(f: _Function | None = None, full_graph: bool = False, name: str | No
         if eager:
             xla_go.eager_mode(False)
         try:
-            _end_step(f"{called}_clear_pending", "torch_xla.compile clear the pending graph prior calling the target function")
+            _end_named_step(f"{called}_clear_pending", "torch_xla.compile clear the pending graph prior calling the target function")
             with _step.one_graph(), xla_go.strict() if full_graph else nullcontext():
                 try:
                     result = f(*arguments, **keywords)
@@ -122,7 +127,7 @@ def compile(f: _Function | None = None, full_graph: bool = False, name: str | No
                     raise RuntimeError(f"Unexpected execution happens inside the compiled function, exiting: {called} does not stay in one graph: {error}") from error
             if graphs is not None and max_different_graphs is not None:
                 graphs.check(max_different_graphs)
-            _end_step(called, "torch_xla.compile")
+            _end_named_step(called, "torch_xla.compile")
         finally:
             if eager:
                 xla_go.eager_mode(True)

@@ -20,8 +20,9 @@ _LIBRARY.define(
     " bool? quantize_activation=False) -> Tensor"
 )
 
-# Products of x [..., inputs] with w [outputs, inputs], and of x [..., blocks, inputs] with w [blocks, inputs, outputs].
-_Product = Callable[[torch.Tensor, torch.Tensor, torch.dtype], torch.Tensor]
+# Products of x [..., inputs] with w [outputs, inputs], and of x [..., blocks, inputs] with w [blocks, inputs, outputs], in a dtype;
+# the last says whether weights are integers of 4 bits.
+_Product = Callable[[torch.Tensor, torch.Tensor, torch.dtype, bool], torch.Tensor]
 
 
 def _check(inputs: int, w: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, block_size: int) -> None:
@@ -44,62 +45,52 @@ def _quantized(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return (x / scale.where(scale > 0, 1)).round().to(torch.int8), scale
 
 
-def _product(
-    x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, block_size: int, quantize_activation: bool, whole: _Product, blocks: _Product
-) -> torch.Tensor:
-    _check(x.shape[-1], w, scale, zero_point, block_size)
-    if block_size != -1:
-        assert not quantize_activation, "quantized_matmul(): expected floating-point activations with weights in blocks"
-        x = x.unflatten(-1, (-1, block_size))
-        result = (blocks(x, w, x.dtype) * scale).sum(-2)
-        return result if zero_point is None else result - x.sum(-1) @ zero_point
-    factor = None
-    if quantize_activation:
-        x, factor = _quantized(x)
-    result = whole(x, w, torch.int32 if quantize_activation else x.dtype) * scale
-    if zero_point is not None:
-        result = result - x.sum(-1, keepdim=True) * zero_point
-    return result if factor is None else result * factor
+def _operator(whole: _Product, blocks: _Product) -> Callable[..., torch.Tensor]:
+    """quantized_matmul by these products."""
+
+    def quantized_matmul(
+        x: torch.Tensor,
+        w: torch.Tensor,
+        scale: torch.Tensor,
+        zero_point: torch.Tensor | None = None,
+        block_size: int | None = -1,
+        int4_weight: bool | None = False,
+        quantize_activation: bool | None = False,
+    ) -> torch.Tensor:
+        size, four_bits = -1 if block_size is None else block_size, bool(int4_weight)
+        _check(x.shape[-1], w, scale, zero_point, size)
+        if size != -1:
+            assert not quantize_activation, "quantized_matmul(): expected floating-point activations with weights in blocks"
+            x = x.unflatten(-1, (-1, size))
+            result = (blocks(x, w, x.dtype, four_bits) * scale).sum(-2)
+            return result if zero_point is None else result - x.sum(-1) @ zero_point
+        factor = None
+        if quantize_activation:
+            x, factor = _quantized(x)
+        result = whole(x, w, torch.int32 if quantize_activation else x.dtype, four_bits) * scale
+        if zero_point is not None:
+            result = result - x.sum(-1, keepdim=True) * zero_point
+        return result if factor is None else result * factor
+
+    return quantized_matmul
 
 
-def _anywhere(
-    x: torch.Tensor,
-    w: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor | None = None,
-    block_size: int | None = -1,
-    int4_weight: bool | None = False,
-    quantize_activation: bool | None = False,
-) -> torch.Tensor:
-    def whole(x: torch.Tensor, w: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return torch.nn.functional.linear(x.to(dtype), w.to(dtype))
-
-    def blocks(x: torch.Tensor, w: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return torch.einsum("...sc,scn->...sn", x, w.to(dtype))
-
-    return _product(x, w, scale, zero_point, -1 if block_size is None else block_size, bool(quantize_activation), whole, blocks)
-
-
-def _on_device(
-    x: torch.Tensor,
-    w: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor | None = None,
-    block_size: int | None = -1,
-    int4_weight: bool | None = False,
-    quantize_activation: bool | None = False,
-) -> torch.Tensor:
-    def whole(x: torch.Tensor, w: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return quantized.dot_general(x, w, ([-1], [-1]), dtype=dtype, four_bits=bool(int4_weight))
-
-    def blocks(x: torch.Tensor, w: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return quantized.dot_general(x, w, ([-1], [1]), ([-2], [0]), dtype=dtype, four_bits=bool(int4_weight)).movedim(0, -2)
-
-    return _product(x, w, scale, zero_point, -1 if block_size is None else block_size, bool(quantize_activation), whole, blocks)
-
-
-_LIBRARY.impl("quantized_matmul", _anywhere, "CompositeExplicitAutograd")
-_LIBRARY.impl("quantized_matmul", _on_device, "XLA")
+_LIBRARY.impl(
+    "quantized_matmul",
+    _operator(
+        lambda x, w, dtype, four_bits: torch.nn.functional.linear(x.to(dtype), w.to(dtype)),
+        lambda x, w, dtype, four_bits: torch.einsum("...sc,scn->...sn", x, w.to(dtype)),
+    ),
+    "CompositeExplicitAutograd",
+)
+_LIBRARY.impl(
+    "quantized_matmul",
+    _operator(
+        lambda x, w, dtype, four_bits: quantized.dot_general(x, w, ([-1], [-1]), dtype=dtype, four_bits=four_bits),
+        lambda x, w, dtype, four_bits: quantized.dot_general(x, w, ([-1], [1]), ([-2], [0]), dtype=dtype, four_bits=four_bits).movedim(0, -2),
+    ),
+    "XLA",
+)
 
 
 class XlaQuantizedLinear(torch.nn.Module):
