@@ -34,7 +34,7 @@ func rootsOf(storages **C.xla_go_storage, n C.int32_t) ([]*executor.Root, error)
 }
 
 //export xlaGoRecordBegin
-func xlaGoRecordBegin(device C.int32_t, inputs **C.xla_go_storage, n C.int32_t, g *C.xla_go_generator, e *C.xla_go_error) (result C.int32_t) {
+func xlaGoRecordBegin(device C.int32_t, inputs **C.xla_go_storage, n C.int32_t, closed C.int32_t, g *C.xla_go_generator, e *C.xla_go_error) (result C.int32_t) {
 	core := space.Core
 	core.Mu.Lock()
 	defer core.Mu.Unlock()
@@ -48,7 +48,7 @@ func xlaGoRecordBegin(device C.int32_t, inputs **C.xla_go_storage, n C.int32_t, 
 	if err != nil {
 		return fail(e, err)
 	}
-	if recorder, err = d.Record(roots, (*uint64)(unsafe.Pointer(&g.offset))); err != nil {
+	if recorder, err = d.Record(roots, (*uint64)(unsafe.Pointer(&g.offset)), closed != 0); err != nil {
 		return fail(e, err)
 	}
 	return 0
@@ -143,6 +143,21 @@ func xlaGoReplay(handle C.int64_t, inputs **C.xla_go_storage, n C.int32_t, outpu
 	*ran = 0
 	if ok {
 		*ran = 1
+	}
+	return 0
+}
+
+//export xlaGoSameRecording
+func xlaGoSameRecording(a, b C.int64_t) C.int32_t {
+	core := space.Core
+	core.Mu.Lock()
+	defer core.Mu.Unlock()
+	first, err := recordings.Get(int64(a))
+	if err != nil {
+		return 0
+	}
+	if second, err := recordings.Get(int64(b)); err == nil && first.Same(second) {
+		return 1
 	}
 	return 0
 }

@@ -34,11 +34,12 @@ static const xla_go_table table = {
     .compiles = &xla_go_compiles,
     .records_stacks = &xla_go_records_stacks,
     .set_stack = set_stack,
-    .record_begin = (int32_t (*)(int32_t, xla_go_storage* const*, int32_t, const xla_go_generator*, xla_go_error*))xlaGoRecordBegin,
+    .record_begin = (int32_t (*)(int32_t, xla_go_storage* const*, int32_t, int32_t, const xla_go_generator*, xla_go_error*))xlaGoRecordBegin,
     .record_end = (int32_t (*)(xla_go_storage* const*, int32_t, int64_t*, xla_go_error*))xlaGoRecordEnd,
     .record_cancel = xlaGoRecordCancel,
     .replay = (int32_t (*)(int64_t, xla_go_storage* const*, int32_t, xla_go_storage* const*, int32_t, xla_go_generator*, int32_t*,
                            xla_go_error*))xlaGoReplay,
+    .same_recording = xlaGoSameRecording,
     .forget = xlaGoForget,
 };
 

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define XLA_GO_DISPATCH_VERSION 6
+#define XLA_GO_DISPATCH_VERSION 7
 #define XLA_GO_MAX_RANK 25
 #define XLA_GO_MAX_OUTPUTS 16
 #define XLA_GO_MESSAGE_BYTES 8192
@@ -203,12 +203,13 @@ typedef struct xla_go_table {
 
   // Recording: a program that is traced once runs again on other values without being traced.
   // record_begin follows what is traced on the device from now on, by one thread at a time; what
-  // `inputs` wait for is queued first. `generator` is the device's default one, whose address stays
+  // `inputs` wait for is queued first. With `closed` the program may read nothing but its inputs;
+  // without, other values that it reads are constants of it. `generator` is the device's default one, whose address stays
   // the same until the end. record_end queues what was traced as a step that fills `outputs`
   // (storages that are not inputs) and gives the recording's handle. Either fails with UNAVAILABLE,
   // and the reason, where this program cannot be recorded; it is traced as ever then. record_cancel
   // ends a recording that was begun. Not blocking.
-  int32_t (*record_begin)(int32_t device, xla_go_storage* const* inputs, int32_t n,
+  int32_t (*record_begin)(int32_t device, xla_go_storage* const* inputs, int32_t n, int32_t closed,
                           const xla_go_generator* generator, xla_go_error* error);
   int32_t (*record_end)(xla_go_storage* const* outputs, int32_t n, int64_t* handle,
                         xla_go_error* error);
@@ -221,6 +222,10 @@ typedef struct xla_go_table {
   int32_t (*replay)(int64_t handle, xla_go_storage* const* inputs, int32_t n,
                     xla_go_storage* const* outputs, int32_t m, xla_go_generator* generator,
                     int32_t* ran, xla_go_error* error);
+
+  // 1 where two recordings are of one program, with equal numbers, from the same inputs to the same
+  // outputs; else 0. Not blocking.
+  int32_t (*same_recording)(int64_t handle, int64_t other);
 
   // Lets go of a recording. Not blocking.
   void (*forget)(int64_t handle);

@@ -21,6 +21,7 @@ type Recorder struct {
 	values []inputValue // of the inputs when it began
 	cuts   int64        // of the device when it began
 	offset uint64       // of the followed generator when it began
+	closed bool         // only inputs may be read
 	reason string       // why it can make no recording
 
 	// Of the cut.
@@ -37,8 +38,9 @@ type inputValue struct {
 }
 
 // Record begins to follow what is traced on the device. What inputs wait for is cut first, so that they hold device
-// values; offset is that of the generator that the program may draw from. Unavailable where nothing can be recorded now.
-func (d *Device) Record(inputs []*Root, offset *uint64) (*Recorder, error) {
+// values; offset is that of the generator that the program may draw from. A closed program may read nothing but its inputs;
+// without that, other values that it reads are constants of it. Unavailable where nothing can be recorded now.
+func (d *Device) Record(inputs []*Root, offset *uint64, closed bool) (*Recorder, error) {
 	switch core := d.core; {
 	case core.recorder != nil:
 		return nil, status.Errorf(status.Unavailable, "another thread records a program")
@@ -52,7 +54,7 @@ func (d *Device) Record(inputs []*Root, offset *uint64) (*Recorder, error) {
 	if err := d.settleInputs(inputs); err != nil {
 		return nil, err
 	}
-	r := &Recorder{device: d, inputs: inputs, values: make([]inputValue, len(inputs)), cuts: d.cuts, offset: *offset}
+	r := &Recorder{device: d, inputs: inputs, values: make([]inputValue, len(inputs)), cuts: d.cuts, offset: *offset, closed: closed}
 	for i, root := range inputs {
 		if v := root.value; v != nil {
 			r.values[i] = inputValue{v.Buffer, v.Dtype, slices.Clone(v.Dims)}
@@ -179,6 +181,9 @@ func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
 		}
 		m := move{target: target, input: r.inputOf(root.value.Buffer)}
 		if m.input < 0 {
+			if r.closed {
+				return nil, nil, errConstant()
+			}
 			m.constant = root.value
 			d.core.Graph.Retain(root.value)
 		}
@@ -190,6 +195,10 @@ func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
 // inputOf gives the first input that held a value, -1 for none.
 func (r *Recorder) inputOf(b *ir.Buffer) int {
 	return slices.IndexFunc(r.values, func(v inputValue) bool { return v.buffer == b })
+}
+
+func errConstant() error {
+	return status.Errorf(status.Unavailable, "it takes a value that is none of its inputs, or that was brought to the device within it")
 }
 
 // take keeps what a queued step needs to be run again. roots are its outputs'.
@@ -206,6 +215,9 @@ func (r *Recorder) take(recording *Recording, s *step, roots []*Root, targets ma
 	for _, b := range s.arguments {
 		input, known := byBuffer[b]
 		if !known {
+			if r.closed {
+				return errConstant()
+			}
 			b.Retain()
 			recording.arguments = append(recording.arguments, recordedArgument{input: -1, constant: b})
 			continue

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -81,6 +82,30 @@ func (r *Recording) Close() {
 		}
 	}
 	r.executable = nil
+}
+
+// Same is true where both are of one program, with equal numbers but for the generator's state, from the same inputs to the
+// same outputs: what was traced twice is the same then, and may be taken to be so a third time.
+func (r *Recording) Same(other *Recording) bool {
+	if r.closed || other.closed || r.device != other.device || r.outputs != other.outputs || (r.executable == nil) != (other.executable == nil) {
+		return false
+	}
+	if e := r.executable; e != nil && e != other.executable && !bytes.Equal(e.key, other.executable.key) {
+		return false
+	}
+	sameInputs := slices.EqualFunc(r.inputs, other.inputs, func(a, b recordedInput) bool {
+		return a.hasValue == b.hasValue && a.dtype == b.dtype && a.sharedWith == b.sharedWith && a.output == b.output && slices.Equal(a.dims, b.dims)
+	})
+	sameResults := slices.EqualFunc(r.results, other.results, func(a, b recordedResult) bool {
+		return a.target == b.target && a.dtype == b.dtype && slices.Equal(a.dims, b.dims)
+	})
+	return sameInputs && sameResults && r.drawn == other.drawn && slices.Equal(r.draws, other.draws) && slices.Equal(r.arguments, other.arguments) &&
+		sameMoves(r.moves, other.moves) && bytes.Equal(r.pack(0, 0), other.pack(0, 0))
+}
+
+// sameMoves compares without order: moves are found in that of a map.
+func sameMoves(a, b []move) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(m move) bool { return !slices.Contains(b, m) })
 }
 
 // Outputs gives the number of roots that a run fills, besides those of inputs that it writes to.

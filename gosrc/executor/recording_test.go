@@ -11,9 +11,14 @@ import (
 // record traces a program of inputs that fills outputs, and gives its recording.
 func (f *fixture) record(inputs, outputs []*executor.Root, trace func()) (*executor.Recording, error) {
 	f.Helper()
+	return f.recordAs(false, inputs, outputs, trace)
+}
+
+func (f *fixture) recordAs(closed bool, inputs, outputs []*executor.Root, trace func()) (*executor.Recording, error) {
+	f.Helper()
 	var offset uint64
 	f.core.Mu.Lock()
-	recorder, err := f.device.Record(inputs, &offset)
+	recorder, err := f.device.Record(inputs, &offset, closed)
 	f.core.Mu.Unlock()
 	if err != nil {
 		return nil, err

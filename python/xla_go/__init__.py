@@ -52,6 +52,7 @@ from xla_go._step import eager_mode, is_eager_mode, sync  # noqa: E402
 
 if _HAS_TORCH and not _is_command_line():
     from xla_go import distributed, spmd
+    from xla_go._jit import jit
     from xla_go._torch_dlpack import from_dlpack
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "errors",
     "from_dlpack",
     "is_eager_mode",
+    "jit",
     "manual_seed",
     "metrics",
     "pad_to_bucket",

@@ -395,9 +395,10 @@ PyMethodDef methods[] = {
     {"storage_id", storage_id, METH_VARARGS,
      "storage_id(storage_cdata) -> int\n\nThe runtime's id of a storage, 0 before its first use."},
     {"record_begin", record_begin, METH_VARARGS,
-     "record_begin(device, arguments) -> recording\n\nFollows what is traced on the device from "
-     "now "
-     "on as a program of the arguments, a list. Raises UnavailableError where it cannot."},
+     "record_begin(device, arguments, closed=False) -> recording\n\nFollows what is traced on the "
+     "device from now on as a program of the arguments, a list. With closed it may read no other "
+     "value of the device; without, such values are constants. Raises UnavailableError where it "
+     "cannot."},
     {"record_end", record_end, METH_VARARGS,
      "record_end(recording, arguments, results)\n\nQueues what was traced since record_begin(), as "
      "a "
@@ -406,6 +407,9 @@ PyMethodDef methods[] = {
      "be run again."},
     {"record_cancel", record_cancel, METH_VARARGS,
      "record_cancel(recording)\n\nEnds a recording that was begun. Idempotent."},
+    {"same_recording", same_recording, METH_VARARGS,
+     "same_recording(recording, other) -> bool\n\nWhether both are of one program, with equal "
+     "numbers, from the same arguments to the same results."},
     {"replay", replay, METH_VARARGS,
      "replay(recording, arguments) -> list | None\n\nQueues the recorded program on the arguments, "
      "a "

@@ -37,6 +37,11 @@ struct Geometry {
         conj(tensor.is_conj()),
         neg(tensor.is_neg()) {}
 
+  bool operator==(const Geometry& other) const {
+    return sizes == other.sizes && strides == other.strides && offset == other.offset &&
+           dtype == other.dtype && conj == other.conj && neg == other.neg;
+  }
+
   bool matches(const at::Tensor& tensor) const {
     return tensor.sizes() == c10::IntArrayRef(sizes) &&
            tensor.strides() == c10::IntArrayRef(strides) && tensor.storage_offset() == offset &&
@@ -66,6 +71,25 @@ struct Output {
   PyObject* constant = nullptr;
   Geometry geometry;
 };
+
+bool same_input(const Input& a, const Input& b) {
+  return a.storage == b.storage && a.written == b.written && a.geometry == b.geometry;
+}
+
+// Throws where comparing values of Python does.
+bool same_output(const Output& a, const Output& b) {
+  if (a.kind != b.kind || a.index != b.index || !(a.geometry == b.geometry)) {
+    return false;
+  }
+  if (a.kind != OutputKind::constant) {
+    return true;
+  }
+  const int equal = PyObject_RichCompareBool(a.constant, b.constant, Py_EQ);
+  if (equal < 0) {
+    throw_pending_python_error();
+  }
+  return equal == 1 && Py_TYPE(a.constant) == Py_TYPE(b.constant);
+}
 
 struct Recording {
   int device = 0;
@@ -280,10 +304,11 @@ Recording& recording_of(PyObject* capsule) {
 PyObject* record_begin(PyObject*, PyObject* args) {
   int device = 0;
   PyObject* arguments = nullptr;
-  if (!PyArg_ParseTuple(args, "iO!", &device, &PyList_Type, &arguments)) {
+  int closed = 0;
+  if (!PyArg_ParseTuple(args, "iO!|p", &device, &PyList_Type, &arguments, &closed)) {
     return nullptr;
   }
-  return guard_python([device, arguments]() -> PyObject* {
+  return guard_python([device, arguments, closed]() -> PyObject* {
     const xla_go_table& table = enter();
     drain_drops();
     auto recording = std::make_unique<Recording>();
@@ -305,7 +330,8 @@ PyObject* record_begin(PyObject*, PyObject* args) {
     const xla_go_generator* generator = generator_state(std::nullopt, recording->device, scratch);
     xla_go_error error = {};
     if (table.record_begin(recording->device, storages.data(),
-                           static_cast<int32_t>(storages.size()), generator, &error) != 0) {
+                           static_cast<int32_t>(storages.size()), closed, generator,
+                           &error) != 0) {
       throw_error(error);
     }
     recording->open = true;
@@ -372,6 +398,27 @@ PyObject* record_cancel(PyObject*, PyObject* args) {
       enter().record_cancel();
     }
     Py_RETURN_NONE;
+  });
+}
+
+PyObject* same_recording(PyObject*, PyObject* args) {
+  PyObject* first = nullptr;
+  PyObject* second = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &first, &second)) {
+    return nullptr;
+  }
+  return guard_python([=]() -> PyObject* {
+    const Recording& a = recording_of(first);
+    const Recording& b = recording_of(second);
+    const bool same =
+        a.device == b.device && a.input_storages == b.input_storages &&
+        a.output_bytes == b.output_bytes &&
+        std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(),
+                   same_input) &&
+        std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(),
+                   same_output) &&
+        enter().same_recording(a.handle, b.handle) != 0;
+    return PyBool_FromLong(same ? 1 : 0);
   });
 }
 

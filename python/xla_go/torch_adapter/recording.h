@@ -9,6 +9,7 @@ namespace xla_go {
 PyObject* record_begin(PyObject*, PyObject* args);
 PyObject* record_end(PyObject*, PyObject* args);
 PyObject* record_cancel(PyObject*, PyObject* args);
+PyObject* same_recording(PyObject*, PyObject* args);
 PyObject* replay(PyObject*, PyObject* args);
 
 }  // namespace xla_go
