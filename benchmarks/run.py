@@ -33,6 +33,7 @@ class Pair:
     peer: str
     limit: float | None = None
     theirs: str = ""  # the peer's workload, where it is another
+    ours: str = "xla_go"  # or "xla_go jit"
     ratios: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -42,13 +43,16 @@ class Pair:
         """"ok", "FAIL", or "" without a limit."""
         return "" if self.limit is None else "ok" if statistics.median(self.ratios) <= self.limit else "FAIL"
 
+    def name(self) -> str:
+        return self.workload if self.ours == "xla_go" else f"{self.workload}, jit"
+
     def __str__(self) -> str:
         limit = "" if self.limit is None else f", at most {self.limit}: {self.verdict()}"
         other = "" if self.theirs == self.workload else f" {self.theirs}"
-        return f"{self.workload} / {self.peer}{other}: {statistics.median(self.ratios):.3f} ({min(self.ratios):.3f} to {max(self.ratios):.3f}){limit}"
+        return f"{self.name()} / {self.peer}{other}: {statistics.median(self.ratios):.3f} ({min(self.ratios):.3f} to {max(self.ratios):.3f}){limit}"
 
 
-# "cpu" and "compile" run in xla_go's own process.
+# "cpu", "compile" and "xla_go jit" run in xla_go's own process; "jax" runs on the plugin that xla_go uses, "jax own" on its own CPU.
 PAIRS = [
     Pair("add 64x64 no grad", "cpu", 1.0, "add 1x1 no grad"),
     Pair("add 64x64 grad", "cpu", 1.0, "add 1x1 grad"),
@@ -60,8 +64,13 @@ PAIRS = [
     Pair("ResNet step", "torch_xla", 0.70),
     Pair("GPT step", "torch_xla", 0.95),
     *(Pair(name, "torch_xla") for name in ("LSTM step", "ViT step", "decode a token")),
-    Pair("golden MLP step", "jax", 1.05),
-    Pair("golden GPT step", "jax", 1.05),
+    Pair("golden MLP step", "jax", 1.05, ours="xla_go jit"),
+    Pair("golden GPT step", "jax", 1.05, ours="xla_go jit"),
+    Pair("golden MLP step", "jax"),
+    Pair("golden GPT step", "jax"),
+    Pair("golden MLP step", "jax own", ours="xla_go jit"),
+    Pair("golden GPT step", "jax own", ours="xla_go jit"),
+    *(Pair(name, "torch_xla", ours="xla_go jit") for name in ("MLP step", "GPT step", "GPT host")),
     *(Pair(name, "cpu") for name in ("MLP step", "ResNet step", "GPT step", "LSTM step", "ViT step", "decode a token")),
     *(Pair(name, "compile") for name in ("MLP step", "ResNet step", "GPT step", "ViT step", "decode a token")),
     Pair("(x + 1).cpu() of 4 elements", "torch_xla", 0.6),
@@ -72,7 +81,7 @@ ONCE = [Pair("first step", "torch_xla", 0.9), Pair("resident", "torch_xla", 0.9)
 
 
 def environment(implementation: str, cache: str = "") -> dict[str, str]:
-    own = {"torch_xla": {"PJRT_DEVICE": "CPU"}, "jax": {"JAX_PLATFORMS": "cpu"}}.get(implementation, {"XLA_GO_PERSISTENT_CACHE": "1" if cache else "0"})
+    own = {"torch_xla": {"PJRT_DEVICE": "CPU"}, "jax own": {"JAX_PLATFORMS": "cpu"}}.get(implementation, {"XLA_GO_PERSISTENT_CACHE": "1" if cache else "0"})
     return {**os.environ, **own, **({"XLA_PERSISTENT_CACHE_PATH": cache} if cache else {})}
 
 
@@ -96,7 +105,7 @@ def in_process(implementation: str, python: str, cache: str = "") -> dict[str, f
 
 def measure(pairs: list[Pair], workers: dict[str, Worker], rounds: int) -> dict[tuple[str, str], list[float]]:
     """The figures of each (device, workload) over the rounds; fills the pairs' ratios."""
-    wanted = sorted({key for pair in pairs for key in (("xla_go", pair.workload), (pair.peer, pair.theirs))}, key=lambda key: (key[1], key[0]))
+    wanted = sorted({key for pair in pairs for key in ((pair.ours, pair.workload), (pair.peer, pair.theirs))}, key=lambda key: (key[1], key[0]))
     samples: dict[tuple[str, str], list[float]] = {key: [] for key in wanted}
     with tqdm(total=rounds * len(wanted)) as bar:
         for _ in range(rounds):
@@ -105,7 +114,7 @@ def measure(pairs: list[Pair], workers: dict[str, Worker], rounds: int) -> dict[
                 samples[device, workload].append(workers[device].run(device, workload))
                 bar.update()
     for pair in pairs:
-        pair.ratios = [a / b for a, b in zip(samples["xla_go", pair.workload], samples[pair.peer, pair.theirs], strict=True)]
+        pair.ratios = [a / b for a, b in zip(samples[pair.ours, pair.workload], samples[pair.peer, pair.theirs], strict=True)]
     return samples
 
 
@@ -140,7 +149,7 @@ def plot(pairs: list[Pair], path: str) -> None:
         axes.errorbar(middle, row, xerr=spread, fmt="o", color=color, capsize=3, markersize=4)
         if pair.limit is not None:
             axes.plot(pair.limit, row, "|", color="black", markersize=12)
-    axes.set_yticks(range(len(pairs)), [f"{pair.workload} / {pair.peer}" for pair in reversed(pairs)], fontsize=8)
+    axes.set_yticks(range(len(pairs)), [f"{pair.name()} / {pair.peer}" for pair in reversed(pairs)], fontsize=8)
     axes.set_xscale("log")
     axes.axvline(1, color="gray", linewidth=0.8)
     axes.grid(axis="x", alpha=0.3)
@@ -154,7 +163,7 @@ def report(pairs: list[Pair], samples: dict[tuple[str, str], list[float]], about
     for (device, workload), figures in samples.items():
         print(f"  {workload:30} {device:10} {statistics.median(figures):12.2f} ({min(figures):.2f} to {max(figures):.2f})")
     print("ratios:", *pairs, sep="\n  ")
-    rows = [{"workload": p.workload, "peer": p.peer, "peer workload": p.theirs, "ratio": statistics.median(p.ratios), "ratios": p.ratios, "limit": p.limit} for p in pairs]
+    rows = [{"workload": p.workload, "ours": p.ours, "peer": p.peer, "peer workload": p.theirs, "ratio": statistics.median(p.ratios), "ratios": p.ratios, "limit": p.limit} for p in pairs]
     Path(arguments.json).write_text(json.dumps({"about": about, "ratios": rows, "samples": [[d, w, t] for (d, w), t in samples.items()]}, indent=1))
     plot(pairs, arguments.plot)
     return all(pair.verdict() != "FAIL" for pair in pairs)
@@ -164,26 +173,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workloads", nargs="*", help="parts of workloads' names; all without")
     parser.add_argument("--peers", help="python of an environment with torch_xla 2.9 and JAX (make peers)")
-    parser.add_argument("--jax-plugin", metavar="PATH", help="a PJRT plugin that JAX is to run on; its own CPU without it")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", default="bench.json")
     parser.add_argument("--plot", default="bench.png")
     arguments = parser.parse_args()
 
     def chosen(pairs: list[Pair]) -> list[Pair]:
-        known = [p for p in pairs if arguments.peers or p.peer not in ("torch_xla", "jax")]
+        known = [p for p in pairs if arguments.peers or p.peer not in ("torch_xla", "jax", "jax own")]
         return [p for p in known if not arguments.workloads or any(part in p.workload for part in arguments.workloads)]
 
     pairs, once = chosen(PAIRS), chosen(ONCE)
     wanted = {pair.peer for pair in pairs}
     ours = Worker("xla_go", sys.executable, "worker.py", "xla_go")
-    workers = {"xla_go": ours, "cpu": ours, "compile": ours}
+    workers = {"xla_go": ours, "xla_go jit": ours, "cpu": ours, "compile": ours}
     about: dict[str, Any] = {"xla_go": ours.about}
     if "torch_xla" in wanted:
         workers["torch_xla"] = Worker("torch_xla", arguments.peers, "worker.py", "torch_xla")
-    if "jax" in wanted:
-        workers["jax"] = Worker("jax", arguments.peers, "jax_worker.py", *([arguments.jax_plugin] if arguments.jax_plugin else []))
-        about["jax"] = workers["jax"].about
+    for name, plugin in (("jax", [ours.about["plugin"]]), ("jax own", [])):
+        if name in wanted:
+            workers[name] = Worker(name, arguments.peers, "jax_worker.py", *plugin)
+            about[name] = workers[name].about
     samples = measure(pairs, workers, arguments.rounds) if pairs else {}
     for worker in {id(worker): worker for worker in workers.values()}.values():
         worker.close()

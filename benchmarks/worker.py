@@ -27,6 +27,7 @@ def devices(implementation: str) -> dict[str, Device]:
         import xla_go
 
         found["xla_go"] = Device("xla", xla_go.sync, lambda: xla_go.sync(wait=True))
+        found["xla_go jit"] = Device("xla", xla_go.sync, lambda: xla_go.sync(wait=True), jit=xla_go.jit)
     elif implementation == "torch_xla":
         import torch_xla
         import torch_xla.core.xla_model as xm
@@ -49,7 +50,15 @@ def main() -> None:
     if "--once" in sys.argv:
         print(json.dumps(once(known[sys.argv[1]])))
         return
-    print(json.dumps({"torch": torch.__version__, "devices": sorted(known)}), flush=True)
+    about = {"torch": torch.__version__, "devices": sorted(known)}
+    if sys.argv[1] == "xla_go":
+        import xla_go
+        from xla_go import _runtime
+
+        xla_go.runtime.device_type()  # starts the runtime
+        plugin = _runtime.plugin()
+        about["plugin"] = "" if plugin is None else str(plugin.path)
+    print(json.dumps(about), flush=True)
     for line in sys.stdin:
         device, workload = json.loads(line)
         print(json.dumps(WORKLOADS[workload](known[device])), flush=True)

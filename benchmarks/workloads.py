@@ -15,10 +15,13 @@ import torch.nn.functional as F
 
 
 class Device:
-    """A device, how to end a step on it and how to wait for it. `compiled` runs models through torch.compile."""
+    """A device, how to end a step on it and how to wait for it.
 
-    def __init__(self, name: str, sync: Callable[[], None], wait: Callable[[], None], compiled: bool = False) -> None:
-        self.name, self.sync, self.wait, self.compiled = name, sync, wait, compiled
+    `compiled` runs models through torch.compile, `jit` whole steps through a function that ends them itself.
+    """
+
+    def __init__(self, name: str, sync: Callable[[], None], wait: Callable[[], None], compiled: bool = False, jit: Any = None) -> None:
+        self.name, self.sync, self.wait, self.compiled, self.jit = name, sync, wait, compiled, jit
 
 
 Workload = Callable[[Device], float]
@@ -65,12 +68,20 @@ def training_step(name: str, device: Device) -> Callable[[], None]:
     forward = torch.compile(model) if device.compiled else model
 
     def step() -> None:
-        optimizer.zero_grad()
         F.cross_entropy(forward(x).flatten(0, -2), target.flatten()).backward()
         optimizer.step()
+        optimizer.zero_grad()
+
+    if device.jit is not None:
+        for group in optimizer.param_groups:  # steps are counted on the device, as in JAX
+            group.update(dict.fromkeys(group.keys() & {"capturable"}, True))
+        return device.jit(step)
+
+    def synced() -> None:
+        step()
         device.sync()
 
-    return step
+    return synced
 
 
 def training(name: str, warm_up: int, count: int, repeats: int = 3) -> Workload:

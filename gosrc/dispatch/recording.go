@@ -124,6 +124,7 @@ func xlaGoReplay(handle C.int64_t, inputs **C.xla_go_storage, n C.int32_t, outpu
 		return fail(e, err)
 	}
 	r.Device().WaitForRoom()
+	defer r.Device().LaunchQueued() // without the core's lock
 	core := space.Core
 	core.Mu.Lock()
 	defer core.Mu.Unlock()

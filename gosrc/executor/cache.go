@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"xla_go/gosrc/client"
@@ -37,6 +38,7 @@ type executable struct {
 	partitioned bool          // over all devices
 	used        uint64        // the cache's count when it was last asked for; under Core.Mu
 	family      *family       // whose varied program it is; nil for most
+	launchTime  atomic.Int64  // nanoseconds of its last launch, 0 before the first
 
 	done        chan struct{}
 	computation client.Computation

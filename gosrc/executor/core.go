@@ -67,7 +67,7 @@ func NewCore(c client.Client, options Options) *Core {
 	}
 	for i, name := range c.GetLocalDevices() {
 		d := &Device{core: core, Index: i, name: name}
-		d.queueChanged = sync.NewCond(&d.queueMu)
+		d.queueChanged, d.progressed = sync.NewCond(&d.queueMu), sync.NewCond(&d.queueMu)
 		core.devices = append(core.devices, d)
 		d.settling = make(chan ending, 1024)
 		go d.work()
@@ -127,9 +127,11 @@ type Device struct {
 	partitioning atomic.Pointer[partitioning] // nil while programs run on one device each
 
 	queueMu      sync.Mutex
-	queueChanged *sync.Cond
+	queueChanged *sync.Cond // for the worker
+	progressed   *sync.Cond // for callers: a step was launched or has settled
 	queue        []*step
-	unsettled    int // steps queued, running or not yet released
+	launching    *step // was taken from queue and has not been launched yet
+	unsettled    int   // steps queued, running or not yet released
 
 	settling chan ending
 	unended  atomic.Int64 // steps in settling and being settled

@@ -240,5 +240,8 @@ func (r *Recorder) take(recording *Recording, s *step, roots []*Root, targets ma
 		}
 		recording.draws = append(recording.draws, draw)
 	}
+	if len(recording.scalars) > 0 && len(recording.draws) == 0 {
+		recording.pack = newScalarPack(recording.scalars)
+	}
 	return nil
 }

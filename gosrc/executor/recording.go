@@ -26,6 +26,7 @@ type Recording struct {
 	arguments  []recordedArgument
 	results    []recordedResult
 	scalars    []byte
+	pack       *scalarPack     // of scalars that are the same in each run; nil where there are none
 	draws      []ir.PackedDraw // offsets from where the generator is when a run begins
 	drawn      uint64          // how far a run moves the generator
 	stacks     []ir.Stack
@@ -82,6 +83,9 @@ func (r *Recording) Close() {
 		}
 	}
 	r.executable = nil
+	if r.pack != nil {
+		r.pack.release()
+	}
 }
 
 // Same is true where both are of one program, with equal numbers but for the generator's state, from the same inputs to the
@@ -100,7 +104,7 @@ func (r *Recording) Same(other *Recording) bool {
 		return a.target == b.target && a.dtype == b.dtype && slices.Equal(a.dims, b.dims)
 	})
 	return sameInputs && sameResults && r.drawn == other.drawn && slices.Equal(r.draws, other.draws) && slices.Equal(r.arguments, other.arguments) &&
-		sameMoves(r.moves, other.moves) && bytes.Equal(r.pack(0, 0), other.pack(0, 0))
+		sameMoves(r.moves, other.moves) && bytes.Equal(r.scalarsOf(0, 0), other.scalarsOf(0, 0))
 }
 
 // sameMoves compares without order: moves are found in that of a map.
@@ -117,6 +121,7 @@ func (r *Recording) Device() *Device { return r.device }
 // Run queues the program on the inputs' values. What inputs wait for is cut first. false where the inputs are not those that
 // it can run on, or it has failed to compile: the caller traces it then. An error, of an earlier step or of strict
 // mode, comes before anything is changed. seed and offset are the generator's state, which moves on. It waits for nothing.
+// LaunchQueued of the device comes next, whatever it gives.
 func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (ran bool, err error) {
 	d, core := r.device, r.device.core
 	if r.closed || core.eager.Load() || d.partitioning.Load() != nil || len(inputs) != len(r.inputs) || len(outputs) != r.outputs {
@@ -221,7 +226,10 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 	core.cache.use(e)
 	countCached.Add(1)
 	aliasCount.Observe(float64(len(e.donors)))
-	s.scalars = r.pack(seed, offset)
+	s.scalars = r.scalarsOf(seed, offset)
+	if r.pack != nil {
+		s.pack = r.pack.retain()
+	}
 	for p := range r.results {
 		result := &r.results[p]
 		root := r.target(result.target, inputs, outputs)
@@ -245,11 +253,11 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 	if files := core.graphs.Load(); files != nil {
 		files.saveRun(d, e.key)
 	}
-	d.enqueue(s)
+	d.push(s)
 }
 
-// pack gives the program's scalars, with the state of the generator.
-func (r *Recording) pack(seed, offset uint64) []byte {
+// scalarsOf gives the program's scalars, with the state of the generator.
+func (r *Recording) scalarsOf(seed, offset uint64) []byte {
 	if len(r.draws) == 0 {
 		return r.scalars // which nobody changes
 	}

@@ -39,6 +39,7 @@ func (f *fixture) recordAs(closed bool, inputs, outputs []*executor.Root, trace 
 }
 
 func (f *fixture) run(r *executor.Recording, inputs, outputs []*executor.Root) (bool, error) {
+	defer f.device.LaunchQueued()
 	f.core.Mu.Lock()
 	defer f.core.Mu.Unlock()
 	var offset uint64
@@ -196,5 +197,65 @@ func TestWhatCannotBeRecorded(t *testing.T) {
 				t.Errorf("the next recording: %v", err)
 			}
 		})
+	}
+}
+
+// A closed program reads nothing but its inputs: another value could be another one at the next run.
+func TestClosedRecordingTakesNoOtherValues(t *testing.T) {
+	f := startFake(t)
+	x, other, y := f.root(1), f.root(5), f.empty()
+	_, err := f.recordAs(true, roots(x), roots(y), func() { f.apply(y, kindAdd, []int64{1}, x, other) })
+	f.wantCode("a value that is no input", err, status.Unavailable)
+	f.expect(y, 6)
+	z := f.empty()
+	r, err := f.recordAs(true, roots(x, other), roots(z), func() { f.apply(z, kindAdd, []int64{1}, x, other) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := f.empty()
+	f.mustRun(r, roots(x, f.root(7)), roots(again))
+	f.expect(again, 8)
+}
+
+func TestRecordingsAreTheSameWhereProgramNumbersAndInputsAre(t *testing.T) {
+	f := startFake(t)
+	x, y := f.root(1), f.root(2)
+	record := func(number float64, inputs ...*executor.Root) *executor.Recording {
+		out := f.empty()
+		r, err := f.recordAs(true, inputs, roots(out), func() { f.addScalar(out, x, number) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first := record(10, x)
+	if !first.Same(record(10, x)) {
+		t.Error("two recordings of one program differ")
+	}
+	if first.Same(record(11, x)) {
+		t.Error("recordings with different numbers are the same")
+	}
+	if first.Same(record(10, x, y)) || record(10, x, y).Same(record(10, y, x)) {
+		t.Error("recordings of different inputs are the same")
+	}
+}
+
+// Numbers that never change are brought to the device once, and freed with the recording and the last of its steps.
+func TestNumbersOfARecordingAreSentOnce(t *testing.T) {
+	f := startFake(t)
+	x, y := f.root(1), f.empty()
+	r, err := f.record(roots(x), roots(y), func() { f.addScalar(y, x, 10) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.expect(y, 11)
+	sent := f.client.Count(fakeclient.Upload)
+	for range 5 {
+		again := f.empty()
+		f.mustRun(r, roots(x), roots(again))
+		f.expect(again, 11)
+	}
+	if n := f.client.Count(fakeclient.Upload) - sent; n != 1 {
+		t.Errorf("%d transfers in 5 runs, want 1", n)
 	}
 }

@@ -28,6 +28,7 @@ type step struct {
 	outputs    []*ir.Buffer // not retained, so that what is overwritten before it is made takes no memory
 	kept       int          // the smallest output, which is retained: it tells how the run has ended
 	scalars    []byte
+	pack       *scalarPack   // the same on the device, for recordings; nil where the launch brings them there
 	stacks     []ir.Stack    // of the nodes of the executable's program, nil for none
 	replicas   int           // that run it together, 0 for one without collectives
 	withheld   []int         // donors of the executable that this run must not consume
@@ -53,13 +54,63 @@ func (s *Step) Buffers() []*ir.Buffer {
 
 // enqueue hands a step to the worker. Under Core.Mu.
 func (d *Device) enqueue(s *step) {
+	d.push(s)
+	d.queueChanged.Broadcast()
+}
+
+// push queues a step and leaves the worker asleep: LaunchQueued comes next. Under Core.Mu.
+func (d *Device) push(s *step) {
 	d.queued++
 	s.number = d.queued
 	d.queueMu.Lock()
+	defer d.queueMu.Unlock()
 	d.queue = append(d.queue, s)
 	d.unsettled++
+}
+
+// A program whose launch took less, when it was last launched, is launched by whoever queues it: to wake the worker takes
+// two changes of threads, which is more than many a small program runs.
+const quickLaunch = 100 * time.Microsecond
+
+// LaunchQueued launches the step that was pushed last where it is next and its launch is known to be quick; else the worker
+// does. Without Core.Mu.
+func (d *Device) LaunchQueued() {
+	d.queueMu.Lock()
+	for d.launching != nil && d.launching.executable.isQuick() && len(d.queue) == 1 && d.queue[0].executable.isQuick() {
+		d.progressed.Wait()
+	}
+	if len(d.queue) == 1 && d.queue[0].isQuick() {
+		if s := d.takeNext(); s != nil {
+			d.queueMu.Unlock()
+			d.run(s)
+			d.queueMu.Lock()
+			d.launching = nil
+		}
+	}
+	waiting := len(d.queue) > 0 // what is not quick, or has been queued meanwhile
 	d.queueMu.Unlock()
-	d.queueChanged.Broadcast()
+	if waiting {
+		d.queueChanged.Broadcast()
+	}
+}
+
+// isQuick is true where its launch, once it was launched, took no longer than a change of threads or two.
+func (e *executable) isQuick() bool {
+	took := e.launchTime.Load()
+	return took > 0 && took <= int64(quickLaunch)
+}
+
+// isQuick is true where moreover nothing has to be waited for to launch the step.
+func (s *step) isQuick() bool {
+	if !s.executable.isQuick() || s.replicas > 0 {
+		return false
+	}
+	for _, b := range s.arguments {
+		if _, err, scheduled := b.Scheduled(); !scheduled || err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // WaitForRoom waits until fewer than RunAhead steps are queued or running. BLOCKING; without Core.Mu.
@@ -71,7 +122,7 @@ func (d *Device) WaitForRoom() {
 	}
 	defer runAheadWaitTime.Since(time.Now())
 	for d.unsettled >= d.core.options.RunAhead {
-		d.queueChanged.Wait()
+		d.progressed.Wait()
 	}
 }
 
@@ -79,7 +130,7 @@ func (d *Device) WaitForRoom() {
 func (d *Device) WaitIdle() {
 	d.queueMu.Lock()
 	for d.unsettled > 0 {
-		d.queueChanged.Wait()
+		d.progressed.Wait()
 	}
 	d.queueMu.Unlock()
 }
@@ -95,21 +146,28 @@ func (d *Device) work() {
 			s = d.takeNext()
 		}
 		d.queueMu.Unlock()
-		d.queueChanged.Broadcast()
 		d.run(s)
+		d.queueMu.Lock()
+		d.launching = nil
+		d.queueMu.Unlock()
+		d.progressed.Broadcast()
 	}
 }
 
 // takeNext takes the first step whose program is compiled: the oldest as a rule. While that one waits for the
 // compiler, a later step may go first where it needs nothing of the steps before it and reuses no memory that they
 // read, but not one with collectives, which must come in the same order on all replicas. nil where every step has to wait.
-// Under queueMu.
+// Under queueMu. Whoever takes it launches it and clears launching.
 func (d *Device) takeNext() *step {
+	if d.launching != nil {
+		return nil
+	}
 	for i, s := range d.queue {
 		if !s.executable.isDone() || i > 0 && (s.replicas > 0 || !s.hasArguments() || s.disturbs(d.queue[:i])) {
 			continue
 		}
 		d.queue = slices.Delete(d.queue, i, i+1)
+		d.launching = s
 		return s
 	}
 	return nil
@@ -144,7 +202,9 @@ func (d *Device) run(s *step) {
 	if files := d.core.graphs.Load(); files != nil {
 		files.saveResultShardings(s)
 	}
+	started := time.Now()
 	data, launched, err := d.launch(s)
+	s.executable.launchTime.Store(int64(time.Since(started)))
 	unverified := s.dependsOnChecks()
 	for i, out := range s.outputs {
 		if unverified {
@@ -274,7 +334,14 @@ func (d *Device) argumentsOf(s *step) (arguments []client.Data, pack client.Data
 		}
 		arguments = append(arguments, data)
 	}
-	if len(s.scalars) > 0 && !s.executable.partitioned {
+	switch {
+	case s.pack != nil:
+		data, err := s.pack.onDevice(d)
+		if err != nil {
+			return nil, nil, err
+		}
+		arguments = append(arguments, data)
+	case len(s.scalars) > 0 && !s.executable.partitioned:
 		if pack, err = d.uploadScalars(s.scalars); err != nil {
 			return nil, nil, err
 		}
@@ -424,8 +491,11 @@ func (d *Device) release(s *step) {
 		b.Release()
 	}
 	s.outputs[s.kept].Release()
+	if s.pack != nil {
+		s.pack.release()
+	}
 	d.queueMu.Lock()
 	d.unsettled--
 	d.queueMu.Unlock()
-	d.queueChanged.Broadcast()
+	d.progressed.Broadcast()
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 import torch
+from torch import get_default_dtype, is_autocast_enabled, is_grad_enabled, is_inference_mode_enabled
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from xla_go import _adapter, _compiles, _step, errors
@@ -35,7 +36,7 @@ class _Program:
         self.takes_gradients = False  # the step reads gradients that are there when it begins
         self.layout: TreeSpec | None = None  # of the function's results
         self.results = 0
-        self.assigned: list[int] = []  # the parameters that get another gradient
+        self.assigned: list[int] = []  # the parameters that get another gradient, as positions among parameters
 
 
 class JitFunction:
@@ -46,6 +47,7 @@ class JitFunction:
         self._function = function
         self._state = State(function)
         self._programs: dict[Any, _Program] = {}
+        self._distinct: list[int] = []  # positions of parameters, each once
         self._adapter = _adapter.load()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -66,12 +68,13 @@ class JitFunction:
             return self._function(*args, **kwargs)
         tensors: list[torch.Tensor] = []
         numbers = _flatten(args, tensors), _flatten(kwargs, tensors) if kwargs else None
+        variables = self._state.variables()
         parameters = self._state.parameters()
-        gradients = [p.grad for p in parameters]
-        key = (numbers, _modes(), self._state.numbers(), tuple([g is None for g in gradients]))
+        gradients = [parameters[i].grad for i in self._distinct if i < len(parameters)]
+        key = (numbers, _modes(), self._state.numbers(variables), tuple([g is None for g in gradients]))
         program = self._programs.get(key)
         if program is not None and program.confirmed:
-            results = self._adapter.replay(program.recording, self._inputs(program, tensors, parameters, gradients))
+            results = self._adapter.replay(program.recording, self._inputs(program, tensors, variables, parameters, gradients))
             if results is not None:
                 return _finish(program, results, parameters)
         if program is None:
@@ -81,8 +84,8 @@ class JitFunction:
         program.confirmed = False
         return self._trace(program, tensors, args, kwargs)
 
-    def _inputs(self, program: _Program, tensors: list[torch.Tensor], parameters: list[torch.Tensor], gradients: list[Any]) -> list[Any]:
-        return [*tensors, *parameters, *self._state.values(), *(gradients if program.takes_gradients else ())]
+    def _inputs(self, program: _Program, tensors: list[torch.Tensor], variables: list[Any], parameters: list[Any], gradients: list[Any]) -> list[Any]:
+        return [*tensors, *parameters, *self._state.values(variables), *(gradients if program.takes_gradients else ())]
 
     def _trace(self, program: _Program, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> Any:
         global _tracing
@@ -100,11 +103,11 @@ class JitFunction:
         """A call of the function, recorded where it can be. Whatever it has traced is a step that is queued."""
         known = self._state.size()
         parameters = self._state.parameters()
-        before = [p.grad for p in parameters]
-        inputs = self._inputs(program, tensors, parameters, before)
-        device = next((value.device.index for value in [*tensors, *inputs] if isinstance(value, torch.Tensor) and value.device.type == "xla"), None)
-        if device is None:
-            return _detached(self._function(*args, **kwargs))
+        self._distinct = _distinct(parameters)
+        before = [parameters[i].grad for i in self._distinct]
+        inputs = self._inputs(program, tensors, self._state.variables(), parameters, before)
+        devices = (value.device.index for value in [*tensors, *inputs] if isinstance(value, torch.Tensor) and value.is_xla)
+        device = next(devices, self._adapter.current_device())
         host, recording, previous = self._state.host_values(), None, program.recording
         refusal = _refusal(tensors)
         if program.attempts > 0 and not refusal:
@@ -115,15 +118,14 @@ class JitFunction:
         try:
             results, layout = tree_flatten(_detached(self._function(*args, **kwargs)))
             if recording is not None:
-                after = [p.grad for p in parameters]
-                assigned = [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if new is not old]
+                assigned = [i for i, old in zip(self._distinct, before, strict=True) if parameters[i].grad is not old]
                 if self._state.size() != known:
                     refusal = "it has called modules or optimizers for the first time"
                 elif changed := [name for (name, old), (_, new) in zip(host, self._state.host_values(), strict=False) if old != new]:
                     refusal = f"{changed[0]} is counted on the host: make the optimizer with capturable=True, or with fused=True"
                 else:
                     try:
-                        self._adapter.record_end(recording, inputs, [*results, *[after[i] for i in assigned]])
+                        self._adapter.record_end(recording, inputs, [*results, *[parameters[i].grad for i in assigned]])
                         same = previous is not None and (program.layout, program.assigned) == (layout, assigned) and self._adapter.same_recording(previous, recording)
                         program.recording, program.confirmed = recording, same
                         program.layout, program.results, program.assigned = layout, len(results), assigned
@@ -135,6 +137,7 @@ class JitFunction:
         finally:
             if recording is not None:
                 self._adapter.record_cancel(recording)
+        self._distinct = _distinct(self._state.parameters())
         self._end_step(device)
         self._note(program, refusal)
         return tree_unflatten(results, layout)
@@ -155,12 +158,17 @@ class JitFunction:
             logger.warning("xla_go.jit: %s() is traced at each call, which takes the host longer: %s", name, refusal)
 
 
-def _finish(program: _Program, results: list[Any], parameters: list[torch.Tensor]) -> Any:
+def _finish(program: _Program, results: list[Any], parameters: list[Any]) -> Any:
     """Gives parameters their new gradients, and the results as the function gives them."""
     for i, gradient in zip(program.assigned, results[program.results :], strict=True):
         parameters[i].grad = gradient
     assert program.layout is not None
     return tree_unflatten(results[: program.results], program.layout)
+
+
+def _distinct(parameters: list[Any]) -> list[int]:
+    """The position at which each parameter comes first."""
+    return sorted({id(p): i for i, p in reversed(list(enumerate(parameters))) if p is not None}.values())
 
 
 def _refusal(tensors: Iterable[torch.Tensor]) -> str:
@@ -180,8 +188,8 @@ def _detached(results: Any) -> Any:
 
 def _modes() -> tuple[Any, ...]:
     """The thread's modes that operators depend on."""
-    autocast = torch.get_autocast_dtype("xla") if torch.is_autocast_enabled("xla") else None
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype()
+    autocast = torch.get_autocast_dtype("xla") if is_autocast_enabled("xla") else None
+    return is_grad_enabled(), is_inference_mode_enabled(), autocast, get_default_dtype()
 
 
 def _flatten(value: Any, tensors: list[torch.Tensor]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,36 +14,62 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
-_Number = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
+# Kinds of values, by their type: asking a tensor's class each time is slow.
+_OTHER, _TENSOR, _NUMBER = range(3)
+_kinds: dict[type, int] = {}
+
+
+def _kind(value: Any) -> int:
+    kind = _kinds.get(type(value))
+    if kind is None:
+        if isinstance(value, torch.Tensor):
+            kind = _TENSOR
+        elif isinstance(value, (bool, int, float, complex, str, bytes, type(None), torch.dtype)):
+            kind = _NUMBER
+        else:
+            kind = _OTHER
+        _kinds[type(value)] = kind
+    return kind
 
 
 class Variables:
     """The variables that a function's code names: of the functions around it, of its module, and attributes of its `self`.
 
-    They are read anew each time, as the function does. What functions that it calls name is not among them.
+    They are read anew each time, as the function does. What functions that it calls name is not among them. Those of its module
+    are the ones that were there at the last `look`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         plain = inspect.unwrap(function)
-        owner = getattr(plain, "__self__", None)
+        self._owner = getattr(plain, "__self__", None)
         plain = getattr(plain, "__func__", plain)
         self._cells: list[types.CellType] = list(getattr(plain, "__closure__", None) or ())
-        self._names: list[tuple[Mapping[str, Any], str]] = []
+        self._globals: dict[str, Any] = getattr(plain, "__globals__", {})
         code = getattr(plain, "__code__", None)
-        if code is not None:
-            self._names += [(plain.__globals__, name) for name in _global_names(code) if name in plain.__globals__]
-        if owner is not None and not isinstance(owner, torch.nn.Module):
-            attributes = getattr(owner, "__dict__", {})
+        self._candidates = sorted(_global_names(code)) if code is not None else []
+        self._names: list[tuple[Mapping[str, Any], str]] = []
+        self.look()
+
+    def look(self) -> None:
+        """Looks which of the names that the code has are variables of its module, and which attributes its `self` has."""
+        self._names = [(self._globals, name) for name in self._candidates if name in self._globals and _is_data(self._globals[name])]
+        if self._owner is not None and not isinstance(self._owner, torch.nn.Module):
+            attributes = getattr(self._owner, "__dict__", {})
             self._names += [(attributes, name) for name in list(attributes)]
-        self._owner = owner
 
     def values(self) -> list[Any]:
         found = [] if self._owner is None else [self._owner]
         for cell in self._cells:
             with contextlib.suppress(ValueError):  # nothing was assigned yet
                 found.append(cell.cell_contents)
-        found += [namespace.get(name) for namespace, name in self._names]
+        for namespace, name in self._names:
+            found.append(namespace.get(name))
         return found
+
+
+def _is_data(value: Any) -> bool:
+    """Whether a variable of a module may be more than a function, a class or a module that the code names."""
+    return not isinstance(value, (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type))
 
 
 def _global_names(code: types.CodeType) -> set[str]:
@@ -54,6 +81,11 @@ def _global_names(code: types.CodeType) -> set[str]:
     return names
 
 
+def _number_of(tensor: torch.Tensor) -> Any:
+    """Something that changes when a tensor on the host does: its program has what it holds; None for one on the device."""
+    return None if tensor.is_xla else (id(tensor), tensor._version)
+
+
 class State:
     """The modules, optimizers and variables of a step. Grows while calls of the step are watched."""
 
@@ -61,59 +93,101 @@ class State:
         self._variables = Variables(function)
         self._modules: dict[torch.nn.Module, None] = {}
         self._optimizers: dict[Optimizer, None] = {}
+        # Of the modules and optimizers, as far as they have any: see _grown.
+        self._parameters: list[dict[str, torch.Tensor | None]] = []
+        self._buffers: list[dict[str, torch.Tensor | None]] = []
+        self._groups: list[tuple[Optimizer, list[dict[str, Any]]]] = []
+        self._settings: list[tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]] = []
+        self._tensor_settings: list[tuple[dict[str, Any], str]] = []
         for value in self._variables.values():
             if isinstance(value, torch.nn.Module):
-                self._add_module(value)
+                self._modules.update(dict.fromkeys(value.modules()))
             elif isinstance(value, Optimizer):
                 self._optimizers[value] = None
+        self._grown()
 
-    def _add_module(self, module: torch.nn.Module) -> None:
-        if module not in self._modules:
-            self._modules.update(dict.fromkeys(module.modules()))
+    def _grown(self) -> None:
+        """Looks where parameters, buffers and settings are."""
+        self._parameters = [module._parameters for module in self._modules if module._parameters]
+        self._buffers = [module._buffers for module in self._modules if module._buffers]
+        self._variables.look()
+        self._groups = [(optimizer, optimizer.param_groups) for optimizer in self._optimizers]
+        groups = [group for _, groups in self._groups for group in groups]
+        numbers = [[name for name, value in group.items() if _kind(value) == _NUMBER or isinstance(value, tuple)] for group in groups]
+        self._settings = [(group, operator.itemgetter(*names)) for group, names in zip(groups, numbers, strict=True) if names]
+        self._tensor_settings = [(group, name) for group in groups for name, value in group.items() if _kind(value) == _TENSOR]
 
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Notes the modules and the optimizers that are called within it."""
-        module_hook = register_module_forward_pre_hook(lambda module, _: self._add_module(module))
-        optimizer_hook = register_optimizer_step_pre_hook(lambda optimizer, *_: self._optimizers.setdefault(optimizer))
+
+        def module_called(module: torch.nn.Module, _: Any) -> None:
+            if module not in self._modules:
+                self._modules.update(dict.fromkeys(module.modules()))
+
+        hooks = [
+            register_module_forward_pre_hook(module_called),
+            register_optimizer_step_pre_hook(lambda optimizer, *_: self._optimizers.setdefault(optimizer)),
+        ]
         try:
             yield
         finally:
-            module_hook.remove()
-            optimizer_hook.remove()
+            for hook in hooks:
+                hook.remove()
+            self._grown()
 
     def size(self) -> tuple[int, int]:
         """How many modules and optimizers are known."""
         return len(self._modules), len(self._optimizers)
 
-    def parameters(self) -> list[torch.Tensor]:
-        """Those that may have gradients, as modules and optimizers have them now; one may come twice."""
-        found = [p for module in self._modules for p in module._parameters.values() if p is not None]
+    def parameters(self) -> list[Any]:
+        """Those of modules and optimizers, as these have them now, None among them. One that both have comes twice."""
+        found: list[Any] = []
+        for parameters in self._parameters:
+            found += parameters.values()
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 found += group["params"]
         return found
 
-    def values(self) -> list[Any]:
+    def values(self, variables: list[Any]) -> list[Any]:
         """What the step may read or write: buffers, states of optimizers and variables; tensors among other things."""
         found: list[Any] = []
-        for module in self._modules:
-            found += module._buffers.values()
+        for buffers in self._buffers:
+            found += buffers.values()
         for optimizer in self._optimizers:
             for state in optimizer.state.values():
                 found += state.values()
-            for group in optimizer.param_groups:
-                found += [value for value in group.values() if isinstance(value, torch.Tensor)]
-        found += [value for value in self._variables.values() if isinstance(value, torch.Tensor)]
+        for group, name in self._tensor_settings:
+            found.append(group[name])
+        for value in variables:
+            if _kinds.get(type(value)) == _TENSOR:
+                found.append(value)
         return found
 
-    def numbers(self) -> tuple[Any, ...]:
+    def variables(self) -> list[Any]:
+        """What the variables hold now."""
+        return self._variables.values()
+
+    def numbers(self, variables: list[Any]) -> tuple[Any, ...]:
         """What else the step's program depends on: modes of modules, settings of optimizers, and variables that are numbers or the like."""
+        for optimizer, groups in self._groups:
+            if optimizer.param_groups is not groups:  # a state was loaded
+                self._grown()
+                break
         found: list[Any] = [module.training for module in self._modules]
-        for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                found += [value for value in group.values() if isinstance(value, _Number) or isinstance(value, tuple)]
-        found += [(type(value), value) for value in self._variables.values() if isinstance(value, _Number)]
+        for group, numbers in self._settings:
+            found.append(numbers(group))
+        for group, name in self._tensor_settings:
+            found.append(_number_of(group[name]))
+        for value in variables:
+            kind = _kinds.get(type(value))
+            if kind is None:
+                kind = _kind(value)
+            if kind == _NUMBER:
+                found += (type(value), value)
+            elif kind == _TENSOR:
+                found.append(_number_of(value))
         return tuple(found)
 
     def host_values(self) -> list[tuple[str, Any]]:
@@ -122,9 +196,9 @@ class State:
         for optimizer in self._optimizers:
             for state in optimizer.state.values():
                 for name, value in state.items():
-                    if isinstance(value, torch.Tensor):
+                    if _kind(value) == _TENSOR:
                         if value.device.type == "cpu":
                             found.append((f"{type(optimizer).__name__}'s {name}", value._version))
-                    elif isinstance(value, _Number):
+                    elif _kind(value) == _NUMBER:
                         found.append((f"{type(optimizer).__name__}'s {name}", value))
         return found

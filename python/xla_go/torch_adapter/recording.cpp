@@ -330,8 +330,7 @@ PyObject* record_begin(PyObject*, PyObject* args) {
     const xla_go_generator* generator = generator_state(std::nullopt, recording->device, scratch);
     xla_go_error error = {};
     if (table.record_begin(recording->device, storages.data(),
-                           static_cast<int32_t>(storages.size()), closed, generator,
-                           &error) != 0) {
+                           static_cast<int32_t>(storages.size()), closed, generator, &error) != 0) {
       throw_error(error);
     }
     recording->open = true;
@@ -410,14 +409,13 @@ PyObject* same_recording(PyObject*, PyObject* args) {
   return guard_python([=]() -> PyObject* {
     const Recording& a = recording_of(first);
     const Recording& b = recording_of(second);
-    const bool same =
-        a.device == b.device && a.input_storages == b.input_storages &&
-        a.output_bytes == b.output_bytes &&
-        std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(),
-                   same_input) &&
-        std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(),
-                   same_output) &&
-        enter().same_recording(a.handle, b.handle) != 0;
+    const bool same = a.device == b.device && a.input_storages == b.input_storages &&
+                      a.output_bytes == b.output_bytes &&
+                      std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(),
+                                 same_input) &&
+                      std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(),
+                                 b.outputs.end(), same_output) &&
+                      enter().same_recording(a.handle, b.handle) != 0;
     return PyBool_FromLong(same ? 1 : 0);
   });
 }
