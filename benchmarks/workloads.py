@@ -103,6 +103,22 @@ def training(name: str, warm_up: int, count: int, repeats: int = 3) -> Workload:
     return run
 
 
+def program(name: str, count: int, repeats: int = 3) -> Workload:
+    """The bare run of a training step's own program; xla_go's alone."""
+
+    def run(device: Device) -> float:
+        from bare import bare
+
+        if name not in _programs:
+            _programs[name] = bare(lambda d: training_step(name, d), repeats, count)
+        return _programs[name](device)
+
+    return run
+
+
+_programs: dict[str, Workload] = {}
+
+
 def host_time(name: str, warm_up: int, count: int) -> Workload:
     """What a step takes until the last call has returned, where the device has nothing else to do."""
 
@@ -188,6 +204,8 @@ def workloads() -> Iterator[tuple[str, Workload]]:
     yield "30 operators grad", trace(thirty_operators, square, grad=True, count=50)
     for name, count in (("MLP", 100), ("golden MLP", 100), ("golden GPT", 20), ("ResNet", 10), ("GPT", 5), ("LSTM", 10), ("ViT", 5)):
         yield f"{name} step", training(name, warm_up=5, count=count)
+    for name, count in (("golden MLP", 100), ("golden GPT", 20), ("GPT", 5)):
+        yield f"{name} program", program(name, count)
     yield "GPT host", host_time("tiny GPT", warm_up=5, count=30)
     yield "decode a token", decode(64)
     yield "item() of a ready value", read_item

@@ -213,13 +213,17 @@ def test_a_method_is_a_function_of_its_object() -> None:
             self.total += x
             return self.total * 1
 
-    first, second = Counter(0.0), Counter(100.0)
+    first, second = Counter(0.0), copy.deepcopy(Counter(100.0))
     one = torch.tensor(1.0).to("xla")
     before = replays()
     for number in range(1, 6):
         assert first.add(one).item() == number
         assert second.add(one).item() == 100 + number
     assert replays() > before
+    third = copy.deepcopy(first)
+    assert third.add(one).item() == 6
+    assert first.total.item() == 5
+    assert xla_go.jit(first.add) is first.add
 
 
 def test_an_old_graph_sees_that_a_replayed_step_has_changed_its_weights() -> None:

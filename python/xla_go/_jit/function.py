@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
@@ -23,7 +25,7 @@ ATTEMPTS = 8
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_tracing = False
+_thread = threading.local()  # tracing: a call within a call that is traced is part of it
 
 
 class _Program:
@@ -59,12 +61,18 @@ class JitFunction:
         vars(instance)[name] = bound
         return bound
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> JitFunction:
+        return JitFunction(copy.deepcopy(self._function, memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return jit, (self._function,)
+
     def clear(self) -> None:
         """Lets go of all programs; the next calls are traced."""
         self._programs.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _tracing or torch.compiler.is_compiling():
+        if getattr(_thread, "tracing", False) or torch.compiler.is_compiling():
             return self._function(*args, **kwargs)
         tensors: list[torch.Tensor] = []
         numbers = _flatten(args, tensors), _flatten(kwargs, tensors) if kwargs else None
@@ -88,8 +96,7 @@ class JitFunction:
         return [*tensors, *parameters, *self._state.values(variables), *(gradients if program.takes_gradients else ())]
 
     def _trace(self, program: _Program, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> Any:
-        global _tracing
-        _tracing = True
+        _thread.tracing = True
         try:
             with _step.one_graph(), self._state.watch():
                 if _step.is_eager_mode():
@@ -97,7 +104,7 @@ class JitFunction:
                         return self._recorded(program, tensors, args, kwargs)
                 return self._recorded(program, tensors, args, kwargs)
         finally:
-            _tracing = False
+            _thread.tracing = False
 
     def _recorded(self, program: _Program, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> Any:
         """A call of the function, recorded where it can be. Whatever it has traced is a step that is queued."""
@@ -238,6 +245,8 @@ def jit(function: Any = None) -> Any:
     """
     if function is None:
         return jit
+    if isinstance(function, JitFunction):
+        return function
     if not callable(function):
         raise TypeError(f"jit(): expected a function, got {type(function).__name__}")
     return JitFunction(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
+import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -119,16 +120,18 @@ class State:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Notes the modules and the optimizers that are called within it."""
+        """Notes the modules and the optimizers that this thread calls within it."""
+        thread = threading.get_ident()
 
         def module_called(module: torch.nn.Module, _: Any) -> None:
-            if module not in self._modules:
+            if module not in self._modules and threading.get_ident() == thread:
                 self._modules.update(dict.fromkeys(module.modules()))
 
-        hooks = [
-            register_module_forward_pre_hook(module_called),
-            register_optimizer_step_pre_hook(lambda optimizer, *_: self._optimizers.setdefault(optimizer)),
-        ]
+        def optimizer_called(optimizer: Optimizer, *_: Any) -> None:
+            if threading.get_ident() == thread:
+                self._optimizers.setdefault(optimizer)
+
+        hooks = [register_module_forward_pre_hook(module_called), register_optimizer_step_pre_hook(optimizer_called)]
         try:
             yield
         finally:
