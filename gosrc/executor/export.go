@@ -64,6 +64,7 @@ func (r *Recorder) Export(outputs []*Root) (*Export, error) {
 	}
 	program.SetStacks(ir.Stacks(walk.Order, nil))
 	program.Unchecked = true // an output that others know nothing of
+	program.Marked = true
 	e := &Export{core: core, program: program, drawn: *core.Graph.Draws.Offset - r.offset}
 	for _, v := range r.values {
 		e.inputs = append(e.inputs, exportedInput{shape.Shape{Dtype: v.dtype, Dims: v.dims}, v.buffer != nil})

@@ -138,6 +138,7 @@ func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, e
 		return program.DOT(), nil
 	case "hlo", "stablehlo", "readable stablehlo":
 		program.Unchecked = !c.options.Checks
+		program.Marked = format != "hlo" // which is what is compiled
 		module, err := program.Lower("step", c.options.TupleThreshold)
 		if err != nil {
 			return "", err
