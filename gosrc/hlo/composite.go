@@ -22,8 +22,9 @@ const (
 
 // OutlineComposites makes a computation of what lies between the marks of each composite in the entry computation, and a call of
 // it that says so, as XLA marks its own. Constants between them go along; what else the part needs from outside are operands
-// after those that were marked. A module without marks comes back as it is. InvalidArgument for marks that are no inputs and outputs of one part.
-func OutlineComposites(module []byte) ([]byte, error) {
+// after those that were marked. A module without marks comes back as it is. InvalidArgument for marks that are no inputs and outputs of
+// one part; in a part of a program (PartlyMarked) those that lack an output are no composites instead.
+func OutlineComposites(module []byte, marks Marks) ([]byte, error) {
 	m, err := decode("composite", module)
 	if err != nil {
 		return nil, err
@@ -44,6 +45,9 @@ func OutlineComposites(module []byte) ([]byte, error) {
 	found, err := o.collect()
 	if err != nil || len(found) == 0 {
 		return module, err
+	}
+	if found, err = o.complete(found, marks); err != nil {
+		return nil, err
 	}
 	for len(found) > 0 {
 		// The smallest first: a composite that lies in another one is a call by the time that one is outlined.
@@ -103,17 +107,32 @@ func (o *outliner) collect() (list []*composite, err error) {
 			c.attributes = mark.Attributes
 		}
 	}
+	return list, nil
+}
+
+// complete gives the composites that have all of their outputs, and takes the marks of others out.
+func (o *outliner) complete(list []*composite, marks Marks) (complete []*composite, err error) {
 	for _, c := range list {
-		if len(c.outputs) == 0 {
-			return nil, c.refuse("expected a marked output, got none: either none was marked, or nothing needs it")
+		lacking := int64(0)
+		for c.outputs[lacking] != nil {
+			lacking++
 		}
-		for position := range int64(len(c.outputs)) {
-			if c.outputs[position] == nil {
-				return nil, c.refuse("expected outputs 0 to %d, got no output %d", len(c.outputs)-1, position)
+		if lacking == int64(len(c.outputs)) && lacking > 0 {
+			complete = append(complete, c)
+			continue
+		}
+		if marks == FullyMarked {
+			return nil, c.refuse("expected marked outputs from 0 on, got no output %d: either it was not marked, or nothing needs it", lacking)
+		}
+		replaced := map[int64]int64{}
+		for _, all := range [...]map[int64]*pb.HloInstructionProto{c.inputs, c.outputs} {
+			for _, mark := range all {
+				replaced[mark.Id] = mark.OperandIds[0]
 			}
 		}
+		o.replace(nil, replaced, nil)
 	}
-	return list, nil
+	return complete, nil
 }
 
 // ordered gives marks by their positions. Inputs that nothing needs are not among them.
@@ -185,6 +204,7 @@ type body struct {
 	operands     []int64         // of the call
 	parameters   []*pb.HloInstructionProto
 	instructions []*pb.HloInstructionProto
+	crossed      string // a composite that has a mark in it
 }
 
 func (b *body) add(i *pb.HloInstructionProto) int64 {
@@ -213,6 +233,9 @@ func (b *body) value(id int64) int64 {
 		b.numbers[id] = b.parameter(i)
 		return b.numbers[id]
 	}
+	if mark, is, _ := markOf(i); is {
+		b.crossed = mark.Name
+	}
 	copied := proto.CloneOf(i)
 	copied.ControlPredecessorIds = nil
 	for k, operand := range i.OperandIds {
@@ -233,6 +256,9 @@ func (o *outliner) outline(c *composite) error {
 	results, shapes := make([]int64, len(outputs)), make([]*pb.ShapeProto, len(outputs))
 	for k, mark := range outputs {
 		results[k], shapes[k] = b.value(mark.OperandIds[0]), mark.Shape
+	}
+	if b.crossed != "" {
+		return c.refuse("expected other composites to be within it or around it, got %s, which is neither", b.crossed)
 	}
 	root, result := results[0], shapes[0]
 	if len(outputs) > 1 {
@@ -303,8 +329,8 @@ func (o *outliner) instruction(op Opcode, s *pb.ShapeProto, operands []int64) *p
 // in a computation of its own and needed there alone. false where operands would then come after their users.
 func (o *outliner) replace(added []*pb.HloInstructionProto, replaced, moved map[int64]int64) bool {
 	final := func(id int64) int64 {
-		if to, is := replaced[id]; is {
-			return to
+		for to, is := replaced[id]; is; to, is = replaced[id] { // a mark of a mark, too
+			id = to
 		}
 		return id
 	}

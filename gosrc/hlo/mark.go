@@ -15,6 +15,16 @@ type Mark struct {
 	Attributes string `json:"attributes"` // a JSON object, of an output; "" for none
 }
 
+// Marks says what becomes of marks.
+type Marks int8
+
+// Marks are nothing, as in what is run, or make composites: of a program, or of a part of one, which may lack outputs.
+const (
+	Unmarked Marks = iota
+	FullyMarked
+	PartlyMarked
+)
+
 // markTarget is the name under which a module has a mark until it is outlined.
 const markTarget = "xla_go.mark"
 

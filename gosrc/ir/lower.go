@@ -57,7 +57,7 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	module = &Module{Partitioned: p.Partitions > 0}
 	b := hlo.NewBuilder(name)
 	b.SetPrecision(p.Precision)
-	if p.Marked {
+	if p.Marks != hlo.Unmarked {
 		b.KeepMarks()
 	}
 	var given entry
@@ -140,8 +140,8 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	if module.HLO, err = b.Build(outputs, donors); err != nil {
 		return nil, err
 	}
-	if p.Marked {
-		module.HLO, err = hlo.OutlineComposites(module.HLO)
+	if p.Marks != hlo.Unmarked {
+		module.HLO, err = hlo.OutlineComposites(module.HLO, p.Marks)
 	}
 	return module, err
 }
