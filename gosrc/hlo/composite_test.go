@@ -89,7 +89,9 @@ func TestMarksThatMakeNoPart(t *testing.T) {
 		return b.Mark(v, hlo.Mark{Name: "test.part", ID: id, Position: position, IsInput: input})
 	}
 	for words, build := range map[string]func(b *hlo.Builder, x, y hlo.Value) hlo.Value{
-		"got no output 0": func(b *hlo.Builder, x, _ hlo.Value) hlo.Value { return mark(b, mark(b, x, "0", 0, true), "0", 1, false) },
+		"got no output 0": func(b *hlo.Builder, x, _ hlo.Value) hlo.Value {
+			return mark(b, mark(b, x, "0", 0, true), "0", 1, false)
+		},
 		"one input 0, got several": func(b *hlo.Builder, x, y hlo.Value) hlo.Value {
 			return mark(b, b.Binary(hlo.Add, mark(b, x, "0", 0, true), mark(b, y, "0", 0, true)), "0", 0, false)
 		},

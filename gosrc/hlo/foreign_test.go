@@ -131,11 +131,13 @@ func TestForeignModulesThatCannotBeCalled(t *testing.T) {
 		"an operand is gone":  {func(m *pb.HloModuleProto) { entry(m).Instructions[2].OperandIds[0] = 1 }, status.InvalidArgument, "does not come before it"},
 		"a predecessor is gone": {func(m *pb.HloModuleProto) { entry(m).Instructions[2].ControlPredecessorIds = []int64{1} }, status.InvalidArgument,
 			"predecessor"},
-		"no opcode":     {func(m *pb.HloModuleProto) { entry(m).Instructions[2].Opcode = "" }, status.InvalidArgument, "no opcode"},
-		"a collective":  {func(m *pb.HloModuleProto) { entry(m).Instructions[2].Opcode = "all-reduce" }, status.Unimplemented, "one device"},
-		"an open size":  {func(m *pb.HloModuleProto) { entry(m).Instructions[0].Shape.IsDynamicDimension = []bool{true} }, status.InvalidArgument, "fixed sizes"},
-		"a token":       {func(m *pb.HloModuleProto) { entry(m).Instructions[0].Shape.ElementType = pb.PrimitiveType_TOKEN }, status.InvalidArgument, "arrays"},
-		"one parameter": {func(m *pb.HloModuleProto) { entry(m).ProgramShape.Parameters = append(entry(m).ProgramShape.Parameters, entry(m).ProgramShape.Parameters[0]) }, status.InvalidArgument, "declares 3"},
+		"no opcode":    {func(m *pb.HloModuleProto) { entry(m).Instructions[2].Opcode = "" }, status.InvalidArgument, "no opcode"},
+		"a collective": {func(m *pb.HloModuleProto) { entry(m).Instructions[2].Opcode = "all-reduce" }, status.Unimplemented, "one device"},
+		"an open size": {func(m *pb.HloModuleProto) { entry(m).Instructions[0].Shape.IsDynamicDimension = []bool{true} }, status.InvalidArgument, "fixed sizes"},
+		"a token":      {func(m *pb.HloModuleProto) { entry(m).Instructions[0].Shape.ElementType = pb.PrimitiveType_TOKEN }, status.InvalidArgument, "arrays"},
+		"one parameter": {func(m *pb.HloModuleProto) {
+			entry(m).ProgramShape.Parameters = append(entry(m).ProgramShape.Parameters, entry(m).ProgramShape.Parameters[0])
+		}, status.InvalidArgument, "declares 3"},
 	} {
 		m, err := hlo.Module(foreignModule(t))
 		if err != nil {
