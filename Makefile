@@ -197,7 +197,7 @@ peers: ## environments with torch_xla 2.9, JAX and pypjrt to compare with (downl
 torch-xla-suite: ## torch_xla's own tests on xla_go, from its checkout: make torch-xla-suite TORCH_XLA=path; SUITE=... adds arguments
 	@test -n "$(TORCH_XLA)" || { echo "make torch-xla-suite: expected TORCH_XLA=path of a checkout of torch_xla v2.9.0"; exit 2; }
 	$(MAKE) $(STAMPS)/oldest-installed
-	$(OLDEST)/bin/python $(PIP) install absl-py parameterized rich
+	$(OLDEST)/bin/python $(PIP) install absl-py parameterized rich jax torchax
 	mkdir -p build/torch-xla-suite && cd build/torch-xla-suite && $(OLDEST)/bin/python $(CURDIR)/tests/peers/torch_xla_suite.py "$(abspath $(TORCH_XLA))" --json suite.json $(SUITE)
 
 # --- generated files ------------------------------------------------------------------------

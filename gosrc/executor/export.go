@@ -2,6 +2,7 @@ package executor
 
 import (
 	"xla_go/gosrc/client"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/ir"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
@@ -64,6 +65,7 @@ func (r *Recorder) Export(outputs []*Root) (*Export, error) {
 	}
 	program.SetStacks(ir.Stacks(walk.Order, nil))
 	program.Unchecked = true // an output that others know nothing of
+	program.Marks = hlo.FullyMarked
 	e := &Export{core: core, program: program, drawn: *core.Graph.Draws.Offset - r.offset}
 	for _, v := range r.values {
 		e.inputs = append(e.inputs, exportedInput{shape.Shape{Dtype: v.dtype, Dims: v.dims}, v.buffer != nil})

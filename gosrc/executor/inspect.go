@@ -138,6 +138,9 @@ func (c *Core) Describe(key []byte, stacks []ir.Stack, format string) (string, e
 		return program.DOT(), nil
 	case "hlo", "stablehlo", "readable stablehlo":
 		program.Unchecked = !c.options.Checks
+		if format != "hlo" { // which is what is compiled
+			program.Marks = hlo.PartlyMarked
+		}
 		module, err := program.Lower("step", c.options.TupleThreshold)
 		if err != nil {
 			return "", err

@@ -48,6 +48,7 @@ type module struct {
 	shapes       shapeCache
 	sources      sourceIndex
 	precision    Precision // what PrecisionDefault means
+	marks        bool      // see KeepMarks
 }
 
 // NewBuilder starts a module of that name and gives the builder of its entry computation.

@@ -127,6 +127,8 @@ type Program struct {
 	Shardings  []*hlo.Sharding
 	// Unchecked leaves out what tells of values that operators must not get; see Check. Not in the key.
 	Unchecked bool
+	// Marks says what becomes of the marks of composites. Not in the key.
+	Marks hlo.Marks
 	// Replicas, Device and Precision are those of Signature.
 	Replicas, Device int
 	Precision        hlo.Precision

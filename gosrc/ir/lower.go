@@ -57,6 +57,9 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	module = &Module{Partitioned: p.Partitions > 0}
 	b := hlo.NewBuilder(name)
 	b.SetPrecision(p.Precision)
+	if p.Marks != hlo.Unmarked {
+		b.KeepMarks()
+	}
 	var given entry
 	if p.Interface != nil {
 		given, err = p.Interface.declare(p, b)
@@ -137,7 +140,10 @@ func (p *Program) Lower(name string, tupleThreshold int) (module *Module, err er
 	if module.HLO, err = b.Build(outputs, donors); err != nil {
 		return nil, err
 	}
-	return module, nil
+	if p.Marks != hlo.Unmarked {
+		module.HLO, err = hlo.OutlineComposites(module.HLO, p.Marks)
+	}
+	return module, err
 }
 
 // declare makes the parameters as the executor gives them.

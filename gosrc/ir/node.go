@@ -45,8 +45,9 @@ type Node struct {
 	bases, base int32 // see NoteBase
 	Draw        Draw  // of a KindScalar
 	IsOffset    bool  // a KindScalar that is a random generator's offset
+	IsSeed      bool  // a KindScalar that is a random generator's seed
 	Unknown     bool  // it is made of a placeholder, and has no value outside of a region
-	_           [5]byte
+	_           [4]byte
 
 	dims       [4]int64
 	Attributes []int64
@@ -119,7 +120,7 @@ func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
 	n.Kind, n.Dtype, n.Stack, n.Scalar = kind, d, g.Stack, 0
 	n.Dims, n.Operands, n.Attributes = append(n.Dims[:0], dims...), n.Operands[:0], n.Attributes[:0]
 	n.temporary, n.cost = true, 1
-	n.mark, n.index, n.edges, n.bases, n.base, n.Draw, n.IsOffset, n.Unknown = 0, 0, 0, 0, 0, NoDraw, false, kind == KindPlaceholder
+	n.mark, n.index, n.edges, n.bases, n.base, n.Draw, n.IsOffset, n.IsSeed, n.Unknown = 0, 0, 0, 0, 0, NoDraw, false, false, kind == KindPlaceholder
 	g.temporaries = append(g.temporaries, n)
 	g.live++
 	return n

@@ -42,8 +42,14 @@ func (p *pool) take() *Node {
 	return n
 }
 
+// keptAttributes is for how many attributes a node that is given back keeps the memory.
+const keptAttributes = 256
+
 // give takes a node back.
 func (p *pool) give(n *Node) {
+	if cap(n.Attributes) > keptAttributes { // a whole program was among them
+		n.Attributes = n.attributes[:0]
+	}
 	at := int(n.place / blockNodes)
 	p.blocks[at].free |= 1 << (n.place % blockNodes)
 	p.some[at/64] |= 1 << (at % 64)

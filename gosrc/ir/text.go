@@ -1,7 +1,9 @@
 package ir
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +23,7 @@ func (p *Program) Text() string {
 		n := &p.Nodes[i]
 		fmt.Fprintf(&b, "%%%d = %s(%s) : %s", i, n.Kind, references(n.Operands), shape.Shape{Dtype: n.Dtype, Dims: n.Dims})
 		if len(n.Attributes) > 0 {
-			fmt.Fprintf(&b, " attributes=%v", n.Attributes)
+			b.WriteString(" attributes=" + attributesText(n.Attributes))
 		}
 		if len(n.Varied) > 0 {
 			fmt.Fprintf(&b, " parameters=%v", n.Varied)
@@ -33,6 +35,21 @@ func (p *Program) Text() string {
 	}
 	fmt.Fprintf(&b, "return %s\n", references(p.Outputs))
 	return b.String()
+}
+
+// shownAttributes is how many attributes a text has: more are a program within the node.
+const shownAttributes = 64
+
+// attributesText writes attributes; of very many the first ones, their number, and a digest that tells them from others.
+func attributesText(attributes []int64) string {
+	if len(attributes) <= shownAttributes {
+		return fmt.Sprint(attributes)
+	}
+	digest := fnv.New64a()
+	for _, a := range attributes {
+		_, _ = digest.Write(binary.LittleEndian.AppendUint64(nil, uint64(a)))
+	}
+	return fmt.Sprintf("%v and more, %d in all, of digest %016x", attributes[:shownAttributes/4], len(attributes), digest.Sum64())
 }
 
 func references(nodes []int) string {

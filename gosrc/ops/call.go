@@ -275,7 +275,7 @@ func (c *Call) IntNode(v int64) *ir.Node { return c.graph.Scalar(dtype.S64, uint
 func (c *Call) SeedAndOffset(i int, numbers int64) (seed, offset *ir.Node) {
 	g := c.Args[i].Generator
 	seed, offset = c.graph.Scalar(dtype.U64, g.Seed), c.graph.Scalar(dtype.U64, *g.Offset)
-	offset.IsOffset = true
+	seed.IsSeed, offset.IsOffset = true, true
 	c.graph.Draws.Note(g.Offset, seed, offset)
 	*g.Offset += uint64(max(numbers, 0))
 	return seed, offset

@@ -16,6 +16,10 @@ import (
 // rounds, written out elementwise: XLA fuses it with what consumes the numbers, and measured on
 // XLA's CPU backend it costs a sixth of RngBitGenerator's Philox.
 
+func init() {
+	register(&Row{Name: "xla_go::generator_state", Meta: metaGeneratorState, Lower: lowerGeneratorState})
+}
+
 // threefryRotations are the distances of the rounds' rotations.
 var threefryRotations = [8]int64{13, 15, 26, 6, 17, 29, 16, 24}
 
@@ -269,4 +273,19 @@ func (e elementwise) erfinvOfTail(tail hlo.Value) hlo.Value {
 	low, high := math.Sqrt(5), 6.2
 	t := e.addNumber(e.scale(e.sqrt(w), 2/(high-low)), -(high+low)/(high-low))
 	return e.Select(e.less(w, e.number(w, 5)), center, e.chebyshev(t, erfinvTailSeries))
+}
+
+// metaGeneratorState: (self, numbers, generator). self says the device alone. The generator moves on by as many numbers.
+func metaGeneratorState(c *Call) error {
+	numbers := c.Int(1, 0)
+	if numbers < 0 {
+		return status.Torchf(status.ValueError, "%s(): expected how many numbers will be drawn, got %d", c.row.Name, numbers)
+	}
+	c.draw(numbers)
+	return c.Out(dtype.U64, []int64{2})
+}
+
+func lowerGeneratorState(l *ir.Lowering) hlo.Value {
+	seed, offset := l.B.Reshape(l.In(0), []int64{1}), l.B.Reshape(l.In(1), []int64{1})
+	return l.B.Concatenate([]hlo.Value{seed, offset}, 0)
 }

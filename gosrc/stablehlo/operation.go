@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"xla_go/gosrc/hlo"
 	pb "xla_go/gosrc/hlo/proto"
 )
 
@@ -147,6 +148,9 @@ func (w *writer) instruction(i *pb.HloInstructionProto, operands []value) value 
 	case "conditional":
 		return w.conditional(i, operands, emit)
 	case "call":
+		if i.FrontendAttributes.GetMap()[hlo.IsComposite] == "true" {
+			return w.composite(i, leavesOf(operands))
+		}
 		return emit("func.call", operands, "callee = @"+w.functionOf(i.CalledComputationIds[0]))
 	}
 	if plain[i.Opcode] {

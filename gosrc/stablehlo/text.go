@@ -27,7 +27,7 @@ func Text(module []byte) (string, error) {
 
 // text writes the module, with shardings in terms of a mesh where there is one.
 func text(m *pb.HloModuleProto, grid *mesh, readable bool) (written string, err error) {
-	if err := verify(m); err != nil {
+	if err := hlo.Verify(purpose, m); err != nil {
 		return "", err
 	}
 	w := &writer{mesh: grid, readable: readable, computations: map[int64]*pb.HloComputationProto{}, functions: map[int64]string{}, text: &strings.Builder{}, numbers: map[string]string{}}

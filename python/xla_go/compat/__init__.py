@@ -67,16 +67,19 @@ _ON_IMPORT = {
     "torch_xla.experimental.fori_loop": "xla_go.compat.fori_loop",
     "torch_xla.experimental.gradient_accumulation": "xla_go.gradient_accumulation",
     "torch_xla.experimental.gru": "xla_go.compat.gru",
+    "torch_xla.experimental.mark_pattern_utils": "xla_go.compat.mark_pattern_utils",
     "torch_xla.experimental.scan": "xla_go.scan",
     "torch_xla.experimental.scan_layers": "xla_go.scan_layers",
     "torch_xla.experimental.spmd_fully_sharded_data_parallel": "xla_go.spmd.fsdp",
     "torch_xla.experimental.stablehlo_custom_call": "xla_go.compat.stablehlo_custom_call",
+    "torch_xla.experimental.xla_marker": "xla_go.compat.xla_marker",
     "torch_xla.experimental.xla_quantized_matmul": "xla_go.compat.xla_quantized_matmul",
     "torch_xla.test": "xla_go.compat.test",
     "torch_xla.test.test_utils": "xla_go.compat.test.test_utils",
     "torch_xla.utils.checkpoint": "xla_go.rematerialization",
     "torch_xla.utils.dlpack": "xla_go.compat.utils.dlpack",
     "torch_xla.utils.serialization": "xla_go.compat.utils.serialization",
+    "torch_xla.utils.stablehlo_test_utils": "xla_go.compat.utils.stablehlo_test_utils",
 }
 
 

@@ -1,6 +1,6 @@
 """What `torch_xla.experimental.assume_pure` gives after `xla_go.compat.install()`: functions that are traced once.
 
-torch_xla traces such a function through JAX; here torch traces it, and its operators are replayed. It needs no JAX.
+torch_xla traces such a function through JAX; here the device's own tracing does, and it needs no JAX.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from xla_go.compat import xla_builder
 from xla_go.loop import placeholders_like
+from xla_go.pure_function import PureFunction
 
 __all__ = ["PureModule", "assume_pure", "assume_pure_torch"]
 
@@ -27,19 +28,18 @@ def _types(leaves: list[Any], spec: Any) -> Any:
     return described, spec, torch.is_grad_enabled()
 
 
-def assume_pure(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn`, traced once for each kind of arguments, forward and backward, and replayed without its Python code afterwards.
+def assume_pure(fn: Callable[..., Any], *, add_rng_seed_argument: bool = False) -> Callable[..., Any]:
+    """xla_go.pure_function.PureFunction of `fn`; with add_rng_seed_argument calls take a keyword rng_seed, AssertionError without it.
 
-    What fn does besides computing its result from its arguments happens once; tensors that it uses from outside stay as they were.
+    What it lowers counts among the programs of xla_builder's call_jax.
     """
-    known: dict[Any, Callable[..., Any]] = {}
+    pure = PureFunction(fn, seeded=add_rng_seed_argument)
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        key = _types(*pytree.tree_flatten((args, kwargs)))
-        if key not in known:
-            known[key] = aot_function(fn, lambda graph, _: make_boxed_func(graph))
-        return known[key](*args, **kwargs)
+        assert not add_rng_seed_argument or kwargs.get("rng_seed") is not None, "assume_pure(): expected the keyword argument rng_seed, got none"
+        xla_builder._JAX_TO_XLA_COMPUTATION_CACHE[wrapper] = pure
+        return pure(*args, **kwargs)
 
     return wrapper
 

@@ -96,6 +96,11 @@ def exported_program_to_stablehlo(exported_model: torch.export.ExportedProgram, 
     return StableHLOGraphModule(program)
 
 
+def _run_decompositions(exported_model: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """What torch.export gave, in terms of torch's core operators."""
+    return exported_model.run_decompositions()
+
+
 def save_as_stablehlo(exported_model: torch.export.ExportedProgram, stablehlo_dir: str | os.PathLike[str], options: StableHLOExportOptions | None = None) -> None:
     """Exports and saves; `StableHLOGraphModule.load` reads it."""
     exported_program_to_stablehlo(exported_model, options).save(stablehlo_dir, options)

@@ -7,7 +7,6 @@ tensor: what is done with it is done with that, and becomes part of the step's p
 
 from __future__ import annotations
 
-import ctypes
 import enum
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -15,8 +14,9 @@ from typing import Any, NoReturn
 import torch
 from torch.utils import _pytree as pytree
 
-from xla_go import _runtime, errors
 from xla_go.compat import graph_text, xlac
+from xla_go.hlo_module import HloModule
+from xla_go.jax_function import JaxFunction, configuration
 
 
 class Type(str, enum.Enum):
@@ -337,18 +337,25 @@ class Computation:
 
 
 class ModuleComputation:
-    """A computation that is given as an HLO module. It can be looked at, and not be called: nothing stands for it in a program."""
+    """A computation that is given as an HLO module; see xla_go.hlo_module. Of several results it gives a tuple."""
 
     def __init__(self, name: str, module: bytes) -> None:
-        self.name, self.module = name, module
+        self.name, self.module = name, HloModule(module)
 
-    def __call__(self, *arguments: Op) -> NoReturn:
-        raise errors.UnimplementedError(f"{self.name}: expected a computation of create_computation, got one of an HLO module: there is no node for it")
+    def __call__(self, *arguments: Op) -> Op:
+        tensors = [tensor for one in arguments for tensor in (one.op if isinstance(one.op, tuple) else (one.op,))]
+        results = self.module(*tensors)
+        return Op(results[0] if len(results) == 1 else tuple(results))
 
 
 def computation_from_module_proto(name: str, proto: bytes) -> ModuleComputation:
-    """The computation of a serialized HloModuleProto."""
+    """The computation of a serialized HloModuleProto. InvalidArgumentError for bytes that are none."""
     return ModuleComputation(name, proto)
+
+
+def xla_computation_as_func(computation: Computation | ModuleComputation, name: str | None = None) -> Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]:
+    """A computation as a function of a list of tensors, which gives a list of them."""
+    return lambda tensors: xlac._xla_user_computation(name or computation.name, tensors, computation)
 
 
 def _called(computation: Any, operand: Op) -> Op:
@@ -371,9 +378,7 @@ def create_computation(name: str, fn: Callable[..., Any], shapes: Sequence[Any],
 def get_computation_hlo(computation: Computation | ModuleComputation) -> str:
     """The text of the HLO module of a computation."""
     if isinstance(computation, ModuleComputation):
-        module = ctypes.create_string_buffer(computation.module, len(computation.module))
-        text = _runtime.take_bytes(_runtime.call("ModuleText", ctypes.addressof(module), len(computation.module)))
-        return graph_text.with_operand_types(text.decode())
+        return graph_text.with_operand_types(computation.module.text())
     arguments = [xlac._xla_create_placeholder_tensor(one.sizes, Op.to_torch_type(one.dtype)) for one in computation.shapes]
     result = computation(*map(Op, arguments)).op
     return graph_text.tensors_hlo(list(result) if isinstance(result, tuple) else [result])
@@ -424,6 +429,25 @@ class XlaCallable:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         arguments, keywords = pytree.tree_map_only(torch.Tensor, Op, (arguments, keywords))
         return pytree.tree_map_only(Op, lambda one: one.op, self._function(*arguments, **keywords))
+
+
+# Functions that were lowered, and are kept: what has lowered each.
+_JAX_TO_XLA_COMPUTATION_CACHE: dict[Any, Any] = {}
+
+
+def _jax_to_xla_computation_cache_elements() -> int:
+    """How many programs call_jax and assume_pure have lowered, of the functions that are kept."""
+    return sum(len(one.programs) for one in _JAX_TO_XLA_COMPUTATION_CACHE.values())
+
+
+def call_jax(
+    jax_func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, name: str | None = None, override_hash: Any = None
+) -> Any:
+    """xla_go.jax_function.JaxFunction of jax_func, kept by the function, or by override_hash, and called. It has gradients, too."""
+    key = (jax_func if override_hash is None else override_hash), configuration()
+    if key not in _JAX_TO_XLA_COMPUTATION_CACHE:
+        _JAX_TO_XLA_COMPUTATION_CACHE[key] = JaxFunction(jax_func)
+    return _JAX_TO_XLA_COMPUTATION_CACHE[key](*args, **(kwargs or {}))
 
 
 def __getattr__(name: str) -> NoReturn:

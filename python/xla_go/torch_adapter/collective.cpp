@@ -31,6 +31,10 @@ void define_collectives(torch::Library& library) {
   library.def(
       "custom_call(Tensor[] inputs, Tensor(a!)[] results, str target, str configuration,"
       " bool side_effect, int api_version, str attributes) -> ()");
+  library.def("generator_state(Tensor self, int numbers, *, Generator? generator=None) -> Tensor");
+  library.def(
+      "mark(Tensor self, str name, int position, str id, bool is_input, str attributes) -> Tensor");
+  library.def("call_module(Tensor[] inputs, Tensor(a!)[] results, int module) -> ()");
   library.def(
       "dot_general(Tensor lhs, Tensor rhs, int[] lhs_contracting, int[] rhs_contracting,"
       " int[] lhs_batch, int[] rhs_batch, ScalarType dtype, bool four_bits) -> Tensor");

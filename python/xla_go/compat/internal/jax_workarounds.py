@@ -27,6 +27,14 @@ def maybe_get_jax(log: bool = True) -> Any:
         return None
 
 
+def maybe_get_torchax() -> Any:
+    """The module torchax, None where it is not installed. Nothing here needs it."""
+    try:
+        return importlib.import_module("torchax")
+    except ImportError:
+        return None
+
+
 @contextlib.contextmanager
 def jax_env_context() -> Iterator[None]:
     """Nothing to set: JAX reads an environment of its own."""

@@ -1,24 +1,18 @@
-package stablehlo
+package hlo
 
 import (
-	"runtime"
-
 	pb "xla_go/gosrc/hlo/proto"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/status"
 )
 
-// maxRegions is how often a module's computations may be written into the operations that call them. Each call is a copy,
-// so that calls of calls of calls multiply.
-const maxRegions = 1 << 20
-
-// verify refuses a module of which the writer could not find its way: it may come from a file. What belongs to one
-// opcode (how many operands, which attributes) is left to malformed.
-func verify(m *pb.HloModuleProto) error {
-	v := &verifier{computations: make(map[int64]*pb.HloComputationProto, len(m.Computations)), state: map[int64]visit{}}
+// Verify refuses a module in which a reader would not find its way: it may come from a file, or from another program. What belongs to
+// one opcode (how many operands, which attributes) it leaves to that reader. InvalidArgument, with words that begin with purpose.
+func Verify(purpose string, m *pb.HloModuleProto) error {
+	v := &verifier{purpose: purpose, computations: make(map[int64]*pb.HloComputationProto, len(m.Computations)), state: map[int64]visit{}}
 	for _, c := range m.Computations {
 		if v.computations[c.Id] != nil {
-			return invalid("computation %d is there twice", c.Id)
+			return v.invalid("computation %d is there twice", c.Id)
 		}
 		v.computations[c.Id] = c
 	}
@@ -30,8 +24,13 @@ func verify(m *pb.HloModuleProto) error {
 	return nil
 }
 
-func invalid(format string, args ...any) error {
-	return status.Errorf(status.InvalidArgument, "StableHLO text: expected a well-formed module, got one in which "+format, args...)
+// Malformed is the error of a module that is not what it should be.
+func Malformed(purpose, format string, args ...any) error {
+	return status.Errorf(status.InvalidArgument, purpose+": expected a well-formed module, got one in which "+format, args...)
+}
+
+func (v *verifier) invalid(format string, args ...any) error {
+	return Malformed(v.purpose, format, args...)
 }
 
 type visit int
@@ -43,6 +42,7 @@ const (
 )
 
 type verifier struct {
+	purpose      string
 	computations map[int64]*pb.HloComputationProto
 	state        map[int64]visit
 }
@@ -51,7 +51,7 @@ type verifier struct {
 func (v *verifier) computation(c *pb.HloComputationProto) error {
 	switch v.state[c.Id] {
 	case open:
-		return invalid("computation %s calls itself", c.Name)
+		return v.invalid("computation %s calls itself", c.Name)
 	case closed:
 		return nil
 	}
@@ -59,38 +59,43 @@ func (v *verifier) computation(c *pb.HloComputationProto) error {
 	parameters := c.ProgramShape.GetParameters()
 	for _, s := range append(parameters[:len(parameters):len(parameters)], c.ProgramShape.GetResult()) {
 		if !isShape(s) {
-			return invalid("computation %s has a parameter or a result without a shape", c.Name)
+			return v.invalid("computation %s has a parameter or a result without a shape", c.Name)
 		}
 	}
 	known := make(map[int64]bool, len(c.Instructions))
 	for _, i := range c.Instructions {
 		if !isShape(i.Shape) {
-			return invalid("instruction %s has no shape", i.Name)
+			return v.invalid("instruction %s has no shape", i.Name)
 		}
 		if i.Opcode == "parameter" && (i.ParameterNumber < 0 || i.ParameterNumber >= int64(len(parameters))) {
-			return invalid("instruction %s is parameter %d of %d", i.Name, i.ParameterNumber, len(parameters))
+			return v.invalid("instruction %s is parameter %d of %d", i.Name, i.ParameterNumber, len(parameters))
 		}
 		for _, operand := range i.OperandIds {
 			if !known[operand] {
-				return invalid("an operand of instruction %s does not come before it", i.Name)
+				return v.invalid("an operand of instruction %s does not come before it", i.Name)
+			}
+		}
+		for _, before := range i.ControlPredecessorIds {
+			if !known[before] {
+				return v.invalid("a predecessor of instruction %s does not come before it", i.Name)
 			}
 		}
 		for _, id := range i.CalledComputationIds {
 			called := v.computations[id]
 			if called == nil {
-				return invalid("instruction %s calls computation %d, which is not there", i.Name, id)
+				return v.invalid("instruction %s calls computation %d, which is not there", i.Name, id)
 			}
 			if err := v.computation(called); err != nil {
 				return err
 			}
 		}
 		if known[i.Id] {
-			return invalid("instruction %d of computation %s is there twice", i.Id, c.Name)
+			return v.invalid("instruction %d of computation %s is there twice", i.Id, c.Name)
 		}
 		known[i.Id] = true
 	}
 	if !known[c.RootId] {
-		return invalid("computation %s has no root", c.Name)
+		return v.invalid("computation %s has no root", c.Name)
 	}
 	v.state[c.Id] = closed
 	return nil
@@ -108,15 +113,4 @@ func isShape(s *pb.ShapeProto) bool {
 	}
 	_, countable := shape.Count(s.Dimensions)
 	return countable
-}
-
-// malformed is deferred: an instruction that lacks what its opcode has is an error that names it.
-func (w *writer) malformed(err *error) {
-	switch cause := recover().(type) {
-	case nil:
-	case runtime.Error:
-		*err = invalid("instruction %s lacks what %s has: %v", w.current.GetName(), w.current.GetOpcode(), cause)
-	default:
-		panic(cause)
-	}
 }
