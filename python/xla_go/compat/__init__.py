@@ -117,6 +117,7 @@ def install() -> None:
             setattr(sys.modules[parent], child, sys.modules[name])
     importlib.import_module("xla_go.compat._patched").apply()
     importlib.import_module("xla_go.compat._processes").follow()
+    importlib.import_module("xla_go._dynamo.config").pad_sizes = False
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
 
