@@ -34,28 +34,31 @@ type inputValue struct {
 	buffer *ir.Buffer
 	dtype  dtype.Dtype
 	dims   []int64
+	layout layout
 }
 
 // Record begins to follow what is traced on the device. What inputs wait for is cut first, so that they hold device
-// values; offset is that of the generator that the program may draw from. Unavailable where nothing can be recorded now.
+// values; offset is that of the generator that the program may draw from. Unavailable where nothing can be recorded now: where
+// programs are partitioned, also before the shardings of all values are known (LockResolved).
 func (d *Device) Record(inputs []*Root, offset *uint64) (*Recorder, error) {
 	switch core := d.core; {
 	case core.recorder != nil:
 		return nil, status.Errorf(status.Unavailable, "another thread records a program")
 	case core.eager.Load():
 		return nil, status.Errorf(status.Unavailable, "operators run one by one in eager mode")
-	case d.partitioning.Load() != nil:
-		return nil, status.Errorf(status.Unavailable, "programs are partitioned over all devices")
 	case core.replicas.count() > 1:
 		return nil, status.Errorf(status.Unavailable, "replicas run in this process")
 	}
 	if err := d.settleInputs(inputs); err != nil {
 		return nil, err
 	}
+	if d.label() != nil {
+		return nil, errUnlabelled
+	}
 	r := &Recorder{device: d, inputs: inputs, values: make([]inputValue, len(inputs)), cuts: d.cuts, offset: *offset}
 	for i, root := range inputs {
 		if v := root.value; v != nil {
-			r.values[i] = inputValue{v.Buffer, v.Dtype, slices.Clone(v.Dims)}
+			r.values[i] = inputValue{v.Buffer, v.Dtype, slices.Clone(v.Dims), root.layout()}
 		}
 	}
 	d.core.recorder = r
@@ -70,6 +73,9 @@ func (d *Device) settleInputs(inputs []*Root) error {
 			return status.Errorf(status.Unavailable, "inputs are on several devices")
 		}
 		if root.pending {
+			if d.label() != nil {
+				return errUnlabelled
+			}
 			_, err := d.Cut("inputs of a compiled function")
 			return err
 		}
@@ -109,6 +115,9 @@ func (r *Recorder) Finish(outputs []*Root) (*Recording, error) {
 	recording, targets, err := r.plan(outputs)
 	if err != nil {
 		return nil, err
+	}
+	if d.label() != nil {
+		return nil, errUnlabelled
 	}
 	if d.head != nil {
 		roots := make([]*Root, 0, d.pendingRoots)
@@ -165,10 +174,18 @@ func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	recording := &Recording{device: d, outputs: len(outputs), inputs: make([]recordedInput, len(r.inputs)), drawn: *d.core.Graph.Draws.Offset - r.offset}
+	recording := &Recording{
+		device: d, outputs: len(outputs), inputs: make([]recordedInput, len(r.inputs)),
+		drawn: *d.core.Graph.Draws.Offset - r.offset, partitioned: d.partitioning.Load() != nil,
+	}
+	if recording.partitioned {
+		if recording.annotations, err = r.annotationsOf(outputs); err != nil {
+			return nil, nil, err
+		}
+	}
 	for i, value := range r.values {
 		in := &recording.inputs[i]
-		in.hasValue, in.dtype, in.dims, in.sharedWith = value.buffer != nil, value.dtype, value.dims, i
+		in.hasValue, in.dtype, in.dims, in.sharedWith, in.layout = value.buffer != nil, value.dtype, value.dims, i, value.layout
 		if in.hasValue {
 			in.sharedWith = r.inputOf(value.buffer)
 		}

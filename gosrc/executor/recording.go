@@ -32,6 +32,9 @@ type Recording struct {
 	mayCheck   bool
 	nodes      int
 	closed     bool
+
+	partitioned bool
+	annotations []annotation // of the outputs, where programs are partitioned
 }
 
 // recordedInput is what the program depends on of an input's storage.
@@ -41,6 +44,7 @@ type recordedInput struct {
 	dims       []int64
 	sharedWith int // the first input with the same value: the two are one parameter
 	output     int // 1 + the result that replaces the value, 0 for none
+	layout     layout
 }
 
 // recordedArgument is where a parameter's value comes from.
@@ -90,11 +94,12 @@ func (r *Recording) Outputs() int { return r.outputs }
 func (r *Recording) Device() *Device { return r.device }
 
 // Run queues the program on the inputs' values. What inputs wait for is cut first. false where the inputs are not those that
-// it can run on, or it has failed to compile: the caller traces it then. An error, of an earlier step or of strict
-// mode, comes before anything is changed. seed and offset are the generator's state, which moves on. It waits for nothing.
+// it can run on, it has failed to compile, or it is not known yet how a value lies over the devices (see LockResolved): the
+// caller traces it then. An error, of an earlier step or of strict mode, comes before anything is changed. seed and offset are
+// the generator's state, which moves on. It waits for nothing.
 func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (ran bool, err error) {
 	d, core := r.device, r.device.core
-	if r.closed || core.eager.Load() || d.partitioning.Load() != nil || len(inputs) != len(r.inputs) || len(outputs) != r.outputs {
+	if r.closed || core.eager.Load() || r.partitioned != (d.partitioning.Load() != nil) || d.label() != nil || len(inputs) != len(r.inputs) || len(outputs) != r.outputs {
 		return false, nil
 	}
 	if err := d.TakeDeferredError(); err != nil {
@@ -104,7 +109,7 @@ func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (r
 	if err := d.settleInputs(inputs); err != nil {
 		return false, err
 	}
-	if !r.fits(inputs) || r.executable != nil && isFailed(r.executable) {
+	if d.label() != nil || !r.fits(inputs) || r.executable != nil && isFailed(r.executable) {
 		return false, nil
 	}
 	countReplayed.Add(1)
@@ -118,6 +123,9 @@ func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (r
 	}
 	if r.executable != nil {
 		r.queue(inputs, outputs, seed, *offset)
+	}
+	for i, a := range r.annotations {
+		outputs[i].annotation, outputs[i].annotationDims = a.sharding, a.dims
 	}
 	*offset += r.drawn
 	for _, m := range r.moves {
@@ -151,6 +159,9 @@ func (r *Recording) fits(inputs []*Root) bool {
 			continue
 		}
 		if value.Dtype != in.dtype || !slices.Equal(value.Dims, in.dims) {
+			return false
+		}
+		if r.partitioned && !in.layout.equal(root.layout()) {
 			return false
 		}
 		if in.sharedWith != i && inputs[in.sharedWith].value.Buffer != value.Buffer {
@@ -212,6 +223,10 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 		root.Set(leaf)
 	}
 	s.outputs[s.kept].Retain()
+	if e.partitioned {
+		d.unlabelled = append(d.unlabelled, s)
+		d.label() // at once: the recording's first step has waited for the compile
+	}
 	d.awaited = nil
 	if r.mayCheck && core.strict.Load() > 0 {
 		d.awaited = &Step{s}

@@ -56,6 +56,12 @@ class Program:
             results: list[Any] | None = self._replay(recording, arguments)
             if results is not None:
                 return results
+        if recordings and _runtime.call("IsPartitioned"):  # it may be that a compile was waited for
+            _runtime.wait("ShardingsWaitBegin")
+            for recording in recordings:
+                results = self._replay(recording, arguments)
+                if results is not None:
+                    return results
         return self._trace(arguments, key)
 
     def clear(self) -> None:
@@ -81,7 +87,7 @@ class Program:
         known = sum(map(len, self._recordings.values()))
         if self._attempts > 0 and known < RECORDINGS:
             try:
-                recording = self._adapter.record_begin(self._device, arguments)
+                recording = self._begin(arguments)
             except errors.UnavailableError as error:
                 logger.debug("torch.compile: a graph is traced and not recorded: %s", error)
         if recording is None:
@@ -99,6 +105,17 @@ class Program:
             self._adapter.record_cancel(recording)
         self._recordings.setdefault(key, []).append(recording)
         return results
+
+    def _begin(self, arguments: list[Any]) -> Any:
+        """Begins a recording. BLOCKING where programs are partitioned, and one that makes an argument is being compiled."""
+        if not _runtime.call("IsPartitioned"):
+            return self._adapter.record_begin(self._device, arguments)
+        _runtime.wait("ShardingsWaitBegin")
+        try:
+            return self._adapter.record_begin(self._device, arguments)
+        except errors.UnavailableError:  # a step that makes an argument has only just been queued
+            _runtime.wait("ShardingsWaitBegin")
+            return self._adapter.record_begin(self._device, arguments)
 
     def _run(self, arguments: list[Any]) -> list[Any]:
         with torch.no_grad():
