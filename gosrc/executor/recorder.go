@@ -35,6 +35,8 @@ type inputValue struct {
 	dtype  dtype.Dtype
 	dims   []int64
 	layout layout
+
+	givenUp bool
 }
 
 // Record begins to follow what is traced on the device. What inputs wait for is cut first, so that they hold device
@@ -58,7 +60,7 @@ func (d *Device) Record(inputs []*Root, offset *uint64) (*Recorder, error) {
 	r := &Recorder{device: d, inputs: inputs, values: make([]inputValue, len(inputs)), cuts: d.cuts, offset: *offset}
 	for i, root := range inputs {
 		if v := root.value; v != nil {
-			r.values[i] = inputValue{v.Buffer, v.Dtype, slices.Clone(v.Dims), root.layout()}
+			r.values[i] = inputValue{v.Buffer, v.Dtype, slices.Clone(v.Dims), root.layout(), v.Buffer.IsGivenUp()}
 		}
 	}
 	d.core.recorder = r
@@ -188,6 +190,7 @@ func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
 		in.hasValue, in.dtype, in.dims, in.sharedWith, in.layout = value.buffer != nil, value.dtype, value.dims, i, value.layout
 		if in.hasValue {
 			in.sharedWith = r.inputOf(value.buffer)
+			in.givenUp = value.buffer.IsGivenUp() && !value.givenUp
 		}
 	}
 	for root, target := range targets {

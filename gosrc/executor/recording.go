@@ -44,6 +44,7 @@ type recordedInput struct {
 	dims       []int64
 	sharedWith int // the first input with the same value: the two are one parameter
 	output     int // 1 + the result that replaces the value, 0 for none
+	givenUp    bool // by the program itself: see ir.Buffer.GiveUp
 	layout     layout
 }
 
@@ -187,14 +188,25 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 		outputs: make([]*ir.Buffer, 0, len(r.results)), arguments: make([]*ir.Buffer, 0, len(r.arguments)),
 	}
 	allowed := core.donorScratch.allowed[:0]
+	var leaves []*ir.Node // that are given away
 	for p, a := range r.arguments {
 		b := a.constant
 		if b == nil {
 			root := inputs[a.input]
 			b = root.value.Buffer
-			// As in Device.collect: nobody else reaches a value that only the storage holds which is overwritten.
-			if output := r.inputs[a.input].output; output > 0 && root.value.References() == 1 && core.options.Donate {
+			if r.inputs[a.input].givenUp {
+				b.GiveUp()
+			}
+			// As in Device.collect: nobody else reaches a value that only the storage holds which is overwritten, and what was
+			// given up is read by nothing else where nothing is pending.
+			output := r.inputs[a.input].output
+			overwritten := output > 0 && root.value.References() == 1
+			givenUp := !overwritten && b.IsGivenUp() && d.head == nil && len(r.moves) == 0
+			if (overwritten || givenUp) && core.options.Donate {
 				allowed = append(allowed, ir.Donation{Parameter: p, Output: output - 1})
+				if givenUp && hasDonor(e.donors, p) {
+					leaves = append(leaves, root.value)
+				}
 			}
 		}
 		b.Retain()
@@ -203,6 +215,9 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 	core.donorScratch.allowed = allowed
 	for parameter := range missing(e.donors, allowed) {
 		s.withheld = append(s.withheld, parameter)
+	}
+	for _, leaf := range leaves {
+		s.giveAway(leaf)
 	}
 	core.cache.use(e)
 	countCached.Add(1)

@@ -63,6 +63,7 @@ _ON_IMPORT = {
     "torch_xla.experimental.custom_kernel": "xla_go.compat.custom_kernel",
     "torch_xla.experimental.deprecation": "xla_go.compat.deprecation",
     "torch_xla.experimental.distributed_checkpoint": "xla_go.distributed.checkpoint",
+    "torch_xla.experimental.dynamo_set_buffer_donor": "xla_go.compat.xlac",
     "torch_xla.experimental.eager": "xla_go.compat.eager",
     "torch_xla.experimental.fori_loop": "xla_go.compat.fori_loop",
     "torch_xla.experimental.gradient_accumulation": "xla_go.gradient_accumulation",
