@@ -139,3 +139,28 @@ def test_floats_of_changing_sizes(child: Child) -> None:
             assert model.weight.grad.tolist() == [n * factor] * 4, (n, factor, model.weight.grad)
     """
     )
+
+
+def test_each_size_has_a_program(child: Child) -> None:
+    child(
+        INSTALL
+        + """
+    from torch_xla._dynamo import config
+    def compiles(sizes, dynamic=True):
+        f = torch.compile(torch.nn.Linear(6, 3).to("xla"), backend="openxla", dynamic=dynamic)
+        met.clear_all()
+        for n in sizes:
+            assert f(torch.ones(n, 6).to("xla")).cpu().shape == (n, 3)
+        return met.metric_data("CompileTime")[0]
+    with torch.no_grad():
+        assert compiles([9, 12, 16, 9]) == 3
+        config.pad_sizes = True
+        torch._dynamo.reset()
+        assert compiles([17, 20, 32, 17]) == 1
+        torch._dynamo.reset()
+        assert compiles([33, 40, 64, 33], None) == 3 and met.counter_value("DynamoExtractCompiledGraph") == 3
+        torch._dynamo.config.automatic_dynamic_shapes = True
+        torch._dynamo.reset()
+        assert compiles([65, 70, 71, 72], None) == 2  # the first, and what they are padded to
+    """
+    )

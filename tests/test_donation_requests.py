@@ -9,7 +9,7 @@ import torch
 
 import xla_go
 from support import Child
-from xla_go import _adapter, metrics, runtime
+from xla_go import _adapter, errors, metrics, runtime
 
 pytestmark = pytest.mark.once
 
@@ -115,6 +115,35 @@ def test_strict_mode_does_without() -> None:
     assert z[0].item() == 17
 
 
+def test_what_is_released_goes_to_the_next_step_that_reads_it() -> None:
+    x = on_device(41023, 5.0)
+    home, view = pointer(x), x[2:4]
+    assert runtime.set_buffer_donation(x, release=True) and runtime.get_buffer_donation(x)
+    other = on_device(41023, 1.0) + 1
+    xla_go.sync(wait=True)
+    assert x[0].item() == 5  # no program took it
+    y = x * 19
+    assert pointer(y) == home and y[7].item() == 95 and other[0].item() == 2
+    for lost in (x, view, x.detach()):
+        with pytest.raises(errors.FailedPreconditionError, match="set_buffer_donation"):
+            lost.sum().item()
+    x.fill_(4)
+    assert view.tolist() == [4, 4] and y[7].item() == 95
+    assert not runtime.get_buffer_donation(x)
+
+
+def test_what_is_released_comes_back_where_its_step_cannot_run() -> None:
+    x, broken = on_device(41039, 5.0), on_device(41039, 3.0)
+    assert runtime.set_buffer_donation(broken, release=True)
+    taken = broken + 1
+    xla_go.sync(wait=True)
+    assert runtime.set_buffer_donation(x, release=True)
+    z = x + broken  # of which one has no value any more
+    with pytest.raises(errors.FailedPreconditionError):
+        z.sum().item()
+    assert x[3].item() == 5 and taken[3].item() == 4
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_steps_with_requests_for_everything(seed: int) -> None:
     """Every value is asked for, whoever holds it: what is held stays as the CPU has it."""
@@ -164,7 +193,23 @@ def test_torch_xlas_names(child: Child) -> None:
     assert torch_xla._XLAC._set_buffer_donation(x, True) is True and torch_xla._XLAC._get_buffer_donation(x) is True
     y = x + 1
     torch_xla.sync()
-    assert x.tolist() == [1.] * 5 and y.tolist() == [2.] * 5
+    assert y.tolist() == [2.] * 5 and torch_xla._XLAC._is_placecholder(x) and "Data Handle: Deleted" in torch_xla._XLAC._get_xla_tensor_debug_info(x)
+    for use in (x.tolist, lambda: torch_xla._XLAC._get_tensors_handle([x])):
+        try:
+            use()
+        except RuntimeError as error:
+            assert "reused" in str(error), error
+        else:
+            raise AssertionError("expected an error")
+    def f(x):
+        torch.ops.xla.dynamo_set_buffer_donor_(x, True)
+        return x * 3
+    f = torch.compile(f, backend="openxla")
+    import torch_xla.debug.metrics as met
+    for i in range(4):
+        x = torch.full((6,), float(i)).to("xla")
+        assert f(x).tolist() == [3. * i] * 6 and torch_xla._XLAC._is_placecholder(x), i
+    assert met.counter_value("ReplayedProgram") == 3 and met.counter_value("XlaSetBufferDonation") == 2
     try:
         torch_xla._XLAC._xla_all_reduce
     except AttributeError as error:

@@ -412,3 +412,34 @@ def test_a_second_process_compiles_nothing(child: Child, tmp_path_factory: pytes
     hits, misses = json.loads(child(code, env=env).stdout)
     assert hits == 0 and misses > 0
     assert json.loads(child(code, env=env).stdout) == [misses, 0]
+
+
+def test_compiled_functions_are_replayed_where_their_arguments_lie_as_before(eight: Eight) -> None:
+    eight("""
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).to("xla")
+    spmd.mark_sharding(model[0].weight, mesh, ("model", None))
+    def f(x):
+        return model(x) * 2
+    compiled = torch.compile(f, backend="xla_go")
+    host = torch.randn(8, 16)
+    with torch.no_grad():
+        expected = f(host.to("xla")).cpu()
+        def replayed(x):
+            before = metrics.counter_value("ReplayedProgram") or 0
+            torch.testing.assert_close(compiled(x).cpu(), expected)
+            return (metrics.counter_value("ReplayedProgram") or 0) - before
+        divided = host.to("xla")
+        spmd.mark_sharding(divided, mesh, ("data", None))
+        plain = host.to("xla")
+        runs = [replayed(x) for x in (plain, plain, divided, divided, plain)] + [replayed((host - 1).to("xla") + 1)]
+        assert runs == [0, 1, 0, 1, 1, 1], runs
+    weight, moved = torch.zeros(8, 4).to("xla"), torch.ones(8, 4).to("xla")
+    spmd.mark_sharding(weight, mesh, ("data", "model"))
+    @torch.compile(backend="xla_go")
+    def step(weight, moved):
+        weight.add_(moved)
+        return weight.sum()
+    sums = [step(weight, moved).item() for _ in range(4)]
+    assert sums == [32., 64., 96., 128.], sums
+    assert spmd.wrap_if_sharded(weight).sharding_spec == "{devices=[4,2]0,1,2,3,4,5,6,7}"
+    """)

@@ -36,13 +36,18 @@ func ShareData(storage int64) (handle int64, err error) {
 	return dispatch.ShareData(storage)
 }
 
-// SetBufferDonation asks, or asks no more, that the step which reads a storage's value last reuses its memory; false where
-// the storage has no value in device memory, or on its way there. Not blocking.
-func SetBufferDonation(storage int64, donate bool) (ok bool, err error) {
+// SetBufferDonation asks, or asks no more, that the step which reads a storage's value last reuses its memory; with release
+// the next one that reads it does, and storages lose the value to that. false where the storage has no value in device memory, or
+// on its way there. Not blocking.
+func SetBufferDonation(storage int64, donate, release bool) (ok bool, err error) {
 	defer guard(&err)
 	err = withBuffer("SetBufferDonation", storage, func(b *ir.Buffer) {
-		b.RequestDonation(donate)
-		ok = true
+		if donate && release {
+			b.GiveUp()
+		} else {
+			b.RequestDonation(donate)
+		}
+		ok = !b.IsGivenAway()
 	})
 	return ok, err
 }
@@ -55,14 +60,17 @@ func BufferDonation(storage int64) (requested bool, err error) {
 }
 
 // StorageState tells what a storage holds: "value", computed or queued; "host", a value whose transfer is put off until somebody
-// asks for it, or says how it lies; "placeholder", where there is none yet or no more;
+// asks for it, or says how it lies; "placeholder", where there is none yet or no more; "deleted", where a step has reused its memory
+// as it was told to;
 // "pending", what a graph has still to compute, which is also that of a storage nobody has written to. Not blocking.
 func StorageState(storage int64) (state string, err error) {
 	defer guard(&err)
 	state = "pending"
 	err = withBuffer("StorageState", storage, func(b *ir.Buffer) {
 		state = "value"
-		if b.IsDeferred() {
+		if b.IsGivenAway() {
+			state = "deleted"
+		} else if b.IsDeferred() {
 			state = "host"
 		} else if data, err, scheduled := b.Scheduled(); scheduled && err == nil && !data.HasValue() {
 			state = "placeholder"

@@ -43,10 +43,13 @@ func (d *Device) cut(cause string, only []*Root) (*Step, error) {
 	core := d.core
 	s := &step{device: d, fence: make(chan struct{}), settled: make(chan struct{}), roots: make([]*Root, 0, d.pendingRoots)}
 	values := core.valueScratch[:0]
+	var staying []*ir.Node
 	for r := d.head; r != nil; r = r.next {
 		if only == nil || slices.Contains(only, r) {
 			s.roots = append(s.roots, r)
 			values = append(values, r.value)
+		} else {
+			staying = append(staying, r.value)
 		}
 	}
 	core.valueScratch = values
@@ -58,7 +61,7 @@ func (d *Device) cut(cause string, only []*Root) (*Step, error) {
 		return d.cut(cause, nil)
 	}
 	graphSize.Observe(float64(len(walk.Order)))
-	donors := d.collect(walk, s)
+	donors := d.collect(walk, s, staying)
 	started := core.CompileCount()
 	signature := d.signature(s.roots, values, walk.Collective)
 	s.replicas = signature.Replicas
@@ -88,6 +91,11 @@ func (d *Device) cut(cause string, only []*Root) (*Step, error) {
 	}
 	for parameter := range missing(e.donors, donors.allowed) {
 		s.withheld = append(s.withheld, parameter)
+	}
+	for _, parameter := range donors.givenUp {
+		if hasDonor(e.donors, parameter) {
+			s.giveAway(walk.Parameters[parameter])
+		}
 	}
 	d.installPlaceholders(s)
 	if e.partitioned {

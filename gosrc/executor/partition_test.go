@@ -160,6 +160,26 @@ func TestHostValuesAreTransferredShardByShard(t *testing.T) {
 	})
 }
 
+// The upload of a host value begins with the first node that takes it, before there is a program.
+func TestUploadsBeginWhileTheirUserIsTraced(t *testing.T) {
+	eachModel(t, func(f *partitionedFixture) {
+		x, unused, y := f.deferred([]int64{4}, upTo(4)...), f.deferred([]int64{4}, upTo(4)...), f.empty()
+		if !x.Value().Buffer.IsDeferred() {
+			f.Error("an upload has begun before anybody takes the value")
+		}
+		f.apply(y, kindTwice, []int64{4}, x)
+		if x.Value().Buffer.IsDeferred() || !unused.Value().Buffer.IsDeferred() {
+			f.Errorf("waiting after tracing: %v with a node that takes it, %v without", x.Value().Buffer.IsDeferred(), unused.Value().Buffer.IsDeferred())
+		}
+		f.core.WaitIdle()
+		if len(f.device.Pending()) == 0 || len(f.recorder.moved) != 4 {
+			f.Errorf("%d pending values and transfers of %v bytes, want some of the one and 4 of the other", len(f.device.Pending()), f.recorder.moved)
+		}
+		f.cutResolved()
+		f.expect(y, 0, 2, 4, 6)
+	})
+}
+
 // A training loop in small: what is overwritten keeps its layout, gives its memory, and makes one program.
 func TestOverwrittenValuesKeepTheirLayout(t *testing.T) {
 	eachModel(t, func(f *partitionedFixture) {

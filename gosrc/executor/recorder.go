@@ -35,29 +35,34 @@ type inputValue struct {
 	buffer *ir.Buffer
 	dtype  dtype.Dtype
 	dims   []int64
+	layout layout
+
+	givenUp bool
 }
 
 // Record begins to follow what is traced on the device. What inputs wait for is cut first, so that they hold device
 // values; offset is that of the generator that the program may draw from. A closed program may read nothing but its inputs;
-// without that, other values that it reads are constants of it. Unavailable where nothing can be recorded now.
+// without that, other values that it reads are constants of it. Unavailable where nothing can be recorded now: where
+// programs are partitioned, also before the shardings of all values are known (LockResolved).
 func (d *Device) Record(inputs []*Root, offset *uint64, closed bool) (*Recorder, error) {
 	switch core := d.core; {
 	case core.recorder != nil:
 		return nil, status.Errorf(status.Unavailable, "another thread records a program")
 	case core.eager.Load():
 		return nil, status.Errorf(status.Unavailable, "operators run one by one in eager mode")
-	case d.partitioning.Load() != nil:
-		return nil, status.Errorf(status.Unavailable, "programs are partitioned over all devices")
 	case core.replicas.count() > 1:
 		return nil, status.Errorf(status.Unavailable, "replicas run in this process")
 	}
 	if err := d.settleInputs(inputs); err != nil {
 		return nil, err
 	}
+	if d.label() != nil {
+		return nil, errUnlabelled
+	}
 	r := &Recorder{device: d, inputs: inputs, values: make([]inputValue, len(inputs)), cuts: d.cuts, offset: *offset, closed: closed}
 	for i, root := range inputs {
 		if v := root.value; v != nil {
-			r.values[i] = inputValue{v.Buffer, v.Dtype, slices.Clone(v.Dims)}
+			r.values[i] = inputValue{v.Buffer, v.Dtype, slices.Clone(v.Dims), root.layout(), v.Buffer.IsGivenUp()}
 		}
 	}
 	d.core.recorder = r
@@ -72,6 +77,9 @@ func (d *Device) settleInputs(inputs []*Root) error {
 			return status.Errorf(status.Unavailable, "inputs are on several devices")
 		}
 		if root.pending {
+			if d.label() != nil {
+				return errUnlabelled
+			}
 			_, err := d.Cut("inputs of a compiled function")
 			return err
 		}
@@ -111,6 +119,9 @@ func (r *Recorder) Finish(outputs []*Root) (*Recording, error) {
 	recording, targets, err := r.plan(outputs)
 	if err != nil {
 		return nil, err
+	}
+	if d.label() != nil {
+		return nil, errUnlabelled
 	}
 	if d.head != nil {
 		roots := make([]*Root, 0, d.pendingRoots)
@@ -167,12 +178,21 @@ func (r *Recorder) plan(outputs []*Root) (*Recording, map[*Root]int, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	recording := &Recording{device: d, outputs: len(outputs), inputs: make([]recordedInput, len(r.inputs)), drawn: *d.core.Graph.Draws.Offset - r.offset}
+	recording := &Recording{
+		device: d, outputs: len(outputs), inputs: make([]recordedInput, len(r.inputs)),
+		drawn: *d.core.Graph.Draws.Offset - r.offset, partitioned: d.partitioning.Load() != nil,
+	}
+	if recording.partitioned {
+		if recording.annotations, err = r.annotationsOf(outputs); err != nil {
+			return nil, nil, err
+		}
+	}
 	for i, value := range r.values {
 		in := &recording.inputs[i]
-		in.hasValue, in.dtype, in.dims, in.sharedWith = value.buffer != nil, value.dtype, value.dims, i
+		in.hasValue, in.dtype, in.dims, in.sharedWith, in.layout = value.buffer != nil, value.dtype, value.dims, i, value.layout
 		if in.hasValue {
 			in.sharedWith = r.inputOf(value.buffer)
+			in.givenUp = value.buffer.IsGivenUp() && !value.givenUp
 		}
 	}
 	for root, target := range targets {
@@ -240,7 +260,7 @@ func (r *Recorder) take(recording *Recording, s *step, roots []*Root, targets ma
 		}
 		recording.draws = append(recording.draws, draw)
 	}
-	if len(recording.scalars) > 0 && len(recording.draws) == 0 {
+	if len(recording.scalars) > 0 && len(recording.draws) == 0 && !recording.partitioned {
 		recording.pack = newScalarPack(recording.scalars)
 	}
 	return nil

@@ -34,6 +34,9 @@ type Recording struct {
 	mayCheck   bool
 	nodes      int
 	closed     bool
+
+	partitioned bool
+	annotations []annotation // of the outputs, where programs are partitioned
 }
 
 // recordedInput is what the program depends on of an input's storage.
@@ -43,6 +46,8 @@ type recordedInput struct {
 	dims       []int64
 	sharedWith int // the first input with the same value: the two are one parameter
 	output     int // 1 + the result that replaces the value, 0 for none
+	givenUp    bool // by the program itself: see ir.Buffer.GiveUp
+	layout     layout
 }
 
 // recordedArgument is where a parameter's value comes from.
@@ -91,19 +96,21 @@ func (r *Recording) Close() {
 // Same is true where both are of one program, with equal numbers but for the generator's state, from the same inputs to the
 // same outputs: what was traced twice is the same then, and may be taken to be so a third time.
 func (r *Recording) Same(other *Recording) bool {
-	if r.closed || other.closed || r.device != other.device || r.outputs != other.outputs || (r.executable == nil) != (other.executable == nil) {
+	if r.closed || other.closed || r.device != other.device || r.outputs != other.outputs || r.partitioned != other.partitioned || (r.executable == nil) != (other.executable == nil) {
 		return false
 	}
 	if e := r.executable; e != nil && e != other.executable && !bytes.Equal(e.key, other.executable.key) {
 		return false
 	}
 	sameInputs := slices.EqualFunc(r.inputs, other.inputs, func(a, b recordedInput) bool {
-		return a.hasValue == b.hasValue && a.dtype == b.dtype && a.sharedWith == b.sharedWith && a.output == b.output && slices.Equal(a.dims, b.dims)
+		return a.hasValue == b.hasValue && a.dtype == b.dtype && a.sharedWith == b.sharedWith && a.output == b.output && a.givenUp == b.givenUp &&
+			slices.Equal(a.dims, b.dims) && a.layout.equal(b.layout)
 	})
 	sameResults := slices.EqualFunc(r.results, other.results, func(a, b recordedResult) bool {
 		return a.target == b.target && a.dtype == b.dtype && slices.Equal(a.dims, b.dims)
 	})
 	return sameInputs && sameResults && r.drawn == other.drawn && slices.Equal(r.draws, other.draws) && slices.Equal(r.arguments, other.arguments) &&
+		slices.EqualFunc(r.annotations, other.annotations, annotation.equal) &&
 		sameMoves(r.moves, other.moves) && bytes.Equal(r.scalarsOf(0, 0), other.scalarsOf(0, 0))
 }
 
@@ -119,12 +126,13 @@ func (r *Recording) Outputs() int { return r.outputs }
 func (r *Recording) Device() *Device { return r.device }
 
 // Run queues the program on the inputs' values. What inputs wait for is cut first. false where the inputs are not those that
-// it can run on, or it has failed to compile: the caller traces it then. An error, of an earlier step or of strict
-// mode, comes before anything is changed. seed and offset are the generator's state, which moves on. It waits for nothing.
+// it can run on, it has failed to compile, or it is not known yet how a value lies over the devices (see LockResolved): the
+// caller traces it then. An error, of an earlier step or of strict mode, comes before anything is changed. seed and offset are
+// the generator's state, which moves on. It waits for nothing.
 // LaunchQueued of the device comes next, whatever it gives.
 func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (ran bool, err error) {
 	d, core := r.device, r.device.core
-	if r.closed || core.eager.Load() || d.partitioning.Load() != nil || len(inputs) != len(r.inputs) || len(outputs) != r.outputs {
+	if r.closed || core.eager.Load() || r.partitioned != (d.partitioning.Load() != nil) || d.label() != nil || len(inputs) != len(r.inputs) || len(outputs) != r.outputs {
 		return false, nil
 	}
 	if err := d.TakeDeferredError(); err != nil {
@@ -134,7 +142,7 @@ func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (r
 	if err := d.settleInputs(inputs); err != nil {
 		return false, err
 	}
-	if !r.fits(inputs) || r.executable != nil && isFailed(r.executable) {
+	if d.label() != nil || !r.fits(inputs) || r.executable != nil && isFailed(r.executable) {
 		return false, nil
 	}
 	countReplayed.Add(1)
@@ -148,6 +156,9 @@ func (r *Recording) Run(inputs, outputs []*Root, seed uint64, offset *uint64) (r
 	}
 	if r.executable != nil {
 		r.queue(inputs, outputs, seed, *offset)
+	}
+	for i, a := range r.annotations {
+		outputs[i].annotation, outputs[i].annotationDims = a.sharding, a.dims
 	}
 	*offset += r.drawn
 	for _, m := range r.moves {
@@ -183,6 +194,9 @@ func (r *Recording) fits(inputs []*Root) bool {
 		if value.Dtype != in.dtype || !slices.Equal(value.Dims, in.dims) {
 			return false
 		}
+		if r.partitioned && !in.layout.equal(root.layout()) {
+			return false
+		}
 		if in.sharedWith != i && inputs[in.sharedWith].value.Buffer != value.Buffer {
 			return false
 		}
@@ -206,14 +220,25 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 		outputs: make([]*ir.Buffer, 0, len(r.results)), arguments: make([]*ir.Buffer, 0, len(r.arguments)),
 	}
 	allowed := core.donorScratch.allowed[:0]
+	var leaves []*ir.Node // that are given away
 	for p, a := range r.arguments {
 		b := a.constant
 		if b == nil {
 			root := inputs[a.input]
 			b = root.value.Buffer
-			// As in Device.collect: nobody else reaches a value that only the storage holds which is overwritten.
-			if output := r.inputs[a.input].output; output > 0 && root.value.References() == 1 && core.options.Donate {
+			if r.inputs[a.input].givenUp {
+				b.GiveUp()
+			}
+			// As in Device.collect: nobody else reaches a value that only the storage holds which is overwritten, and what was
+			// given up is read by nothing else where nothing is pending.
+			output := r.inputs[a.input].output
+			overwritten := output > 0 && root.value.References() == 1
+			givenUp := !overwritten && b.IsGivenUp() && d.head == nil && len(r.moves) == 0
+			if (overwritten || givenUp) && core.options.Donate {
 				allowed = append(allowed, ir.Donation{Parameter: p, Output: output - 1})
+				if givenUp && hasDonor(e.donors, p) {
+					leaves = append(leaves, root.value)
+				}
 			}
 		}
 		b.Retain()
@@ -222,6 +247,9 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 	core.donorScratch.allowed = allowed
 	for parameter := range missing(e.donors, allowed) {
 		s.withheld = append(s.withheld, parameter)
+	}
+	for _, leaf := range leaves {
+		s.giveAway(leaf)
 	}
 	core.cache.use(e)
 	countCached.Add(1)
@@ -245,6 +273,10 @@ func (r *Recording) queue(inputs, outputs []*Root, seed, offset uint64) {
 		root.Set(leaf)
 	}
 	s.outputs[s.kept].Retain()
+	if e.partitioned {
+		d.unlabelled = append(d.unlabelled, s)
+		d.label() // at once: the recording's first step has waited for the compile
+	}
 	d.awaited = nil
 	if r.mayCheck && core.strict.Load() > 0 {
 		d.awaited = &Step{s}

@@ -32,6 +32,7 @@ type step struct {
 	stacks     []ir.Stack    // of the nodes of the executable's program, nil for none
 	replicas   int           // that run it together, 0 for one without collectives
 	withheld   []int         // donors of the executable that this run must not consume
+	givenAway  []givenAway
 	checked    client.Data   // which check of the program failed; nil where it has none. See verify
 	fence      chan struct{} // closed when every output has data or an error
 	settled    chan struct{} // closed when the outputs' values are final
@@ -472,6 +473,7 @@ func scalarOffsets(program *ir.Program) []int {
 func (d *Device) restore(s *step, err error) {
 	d.core.Mu.Lock()
 	defer d.core.Mu.Unlock()
+	s.giveBack()
 	for i, good := range s.lastGood {
 		if good == nil {
 			continue
@@ -487,6 +489,9 @@ func (d *Device) restore(s *step, err error) {
 // release lets go of all that the step held.
 func (d *Device) release(s *step) {
 	d.core.Mu.release(s.lastGood)
+	if len(s.givenAway) > 0 {
+		s.releaseGivenAway()
+	}
 	for _, b := range s.arguments {
 		b.Release()
 	}

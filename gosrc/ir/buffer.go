@@ -8,6 +8,7 @@ import (
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/shape"
+	"xla_go/gosrc/status"
 )
 
 // Buffer is a device value, or the promise of one that a queued program will make.
@@ -22,7 +23,7 @@ type Buffer struct {
 	references atomic.Int32
 	mu         sync.Mutex      // between the last release and whoever sets the value; taken by no others
 	dropped    bool            // the last reference is gone
-	donate     atomic.Bool     // see RequestDonation
+	donate     atomic.Int32    // see RequestDonation and GiveUp
 	done       <-chan struct{} // closed when value is set; nil where it was set from the start
 	settled    <-chan struct{} // closed when value is final; nil where it always was
 	value      atomic.Pointer[bufferValue]
@@ -174,12 +175,51 @@ func (b *Buffer) Scheduled() (data client.Data, err error, ok bool) {
 	return v.data, v.err, true
 }
 
+// What Buffer.donate says.
+const (
+	notRequested = iota
+	requested
+	givenUp
+)
+
 // RequestDonation asks, or asks no more, that a step which reads the value last reuses its memory. It is a wish: a value
 // that anything else can still reach is kept.
-func (b *Buffer) RequestDonation(on bool) { b.donate.Store(on) }
+func (b *Buffer) RequestDonation(on bool) {
+	if on {
+		b.donate.Store(requested)
+	} else {
+		b.donate.Store(notRequested)
+	}
+}
 
-// DonationRequested is true where RequestDonation has asked for it.
-func (b *Buffer) DonationRequested() bool { return b.donate.Load() }
+// GiveUp is RequestDonation for a value that storages may still hold: they lose it to the next step that reads it.
+func (b *Buffer) GiveUp() { b.donate.Store(givenUp) }
+
+// DonationRequested is true where RequestDonation or GiveUp has asked for it.
+func (b *Buffer) DonationRequested() bool { return b.donate.Load() != notRequested }
+
+// IsGivenUp is true after GiveUp.
+func (b *Buffer) IsGivenUp() bool { return b.donate.Load() == givenUp }
+
+var errGivenAway = status.Errorf(status.FailedPrecondition, "read: expected a tensor with a value, got one whose memory a step has reused, as set_buffer_donation(release=True) said it may: write to it first")
+
+// NewGivenAway makes the buffer that stands for b where a step takes b's memory: whoever reads it gets an error.
+func (b *Buffer) NewGivenAway() *Buffer {
+	liveBuffers.Add(1)
+	lost := &Buffer{Origin: b.Origin}
+	lost.Fail(errGivenAway)
+	lost.references.Store(1)
+	if known := b.sharding.Load(); known != nil {
+		lost.sharding.Store(known)
+	}
+	return lost
+}
+
+// IsGivenAway is true for what NewGivenAway made.
+func (b *Buffer) IsGivenAway() bool {
+	v := b.value.Load()
+	return v != nil && v.err == errGivenAway
+}
 
 // Retain takes a reference.
 func (b *Buffer) Retain() { b.references.Add(1) }

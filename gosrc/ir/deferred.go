@@ -36,8 +36,8 @@ func (b *Buffer) IsDivided() bool {
 	return s != nil && s.Kind == hlo.Tiled
 }
 
-// layout gives the attributes of the buffer's leaf in a key. A deferred upload begins here: a program is about to be made
-// that takes the value as it is.
+// layout gives the attributes of the buffer's leaf in a key. An upload that is still deferred begins here: a program is about to
+// be made that takes the value as it is.
 func (b *Buffer) layout() []int64 {
 	b.begin()
 	if known := b.sharding.Load(); known != nil {

@@ -47,6 +47,7 @@ type Node struct {
 	IsOffset    bool  // a KindScalar that is a random generator's offset
 	IsSeed      bool  // a KindScalar that is a random generator's seed
 	Unknown     bool  // it is made of a placeholder, and has no value outside of a region
+	onHost      bool  // a leaf whose upload has not begun, as far as the graph knows
 	_           [4]byte
 
 	dims       [4]int64
@@ -120,14 +121,19 @@ func (g *Graph) New(kind Kind, d dtype.Dtype, dims []int64) *Node {
 	n.Kind, n.Dtype, n.Stack, n.Scalar = kind, d, g.Stack, 0
 	n.Dims, n.Operands, n.Attributes = append(n.Dims[:0], dims...), n.Operands[:0], n.Attributes[:0]
 	n.temporary, n.cost = true, 1
-	n.mark, n.index, n.edges, n.bases, n.base, n.Draw, n.IsOffset, n.IsSeed, n.Unknown = 0, 0, 0, 0, 0, NoDraw, false, false, kind == KindPlaceholder
+	n.mark, n.index, n.edges, n.bases, n.base, n.Draw, n.IsOffset, n.IsSeed, n.Unknown, n.onHost = 0, 0, 0, 0, 0, NoDraw, false, false, kind == KindPlaceholder, false
 	g.temporaries = append(g.temporaries, n)
 	g.live++
 	return n
 }
 
-// AddOperand appends an edge and takes a reference on operand.
+// AddOperand appends an edge and takes a reference on operand. The upload of a deferred value begins with the first node that
+// takes it, so that it goes on while the rest is traced and compiled.
 func (n *Node) AddOperand(operand *Node) {
+	if operand.onHost {
+		operand.onHost = false
+		operand.Buffer.begin()
+	}
 	operand.references++
 	n.Operands = append(n.Operands, operand)
 	n.cost = saturatingAdd(n.cost, operand.cost)
@@ -151,7 +157,7 @@ func (g *Graph) Scalar(d dtype.Dtype, bits uint64) *Node {
 // Leaf makes the node of a device value and takes over one reference of buffer.
 func (g *Graph) Leaf(buffer *Buffer, d dtype.Dtype, dims []int64) *Node {
 	n := g.New(KindParameter, d, dims)
-	n.Buffer = buffer
+	n.Buffer, n.onHost = buffer, buffer.deferred != nil
 	return n
 }
 

@@ -225,17 +225,19 @@ def reset_peak_memory(device: Any = None) -> None:
     _call("ResetPeakDataMemory", _device_name(device))
 
 
-def set_buffer_donation(tensor: torch.Tensor, donate: bool = True) -> bool:
+def set_buffer_donation(tensor: torch.Tensor, donate: bool = True, *, release: bool = False) -> bool:
     """Asks that the step which reads the tensor's value last reuses its memory, or asks no more.
 
     A step reuses what it overwrites anyway; this is for values that are dropped, such as a batch. It is a wish: a value that
-    a tensor, a view or pending work can still reach after the step is kept, whatever was asked. It holds for the value that
+    a tensor, a view or pending work can still reach after the step is kept, whatever was asked. With `release` tensors do not
+    keep it: the next step that reads the value takes its memory, and reading this tensor, or a view of it, raises
+    FailedPreconditionError from then on, until it is written to. It holds for the value that
     the tensor's storage has now, not for those that come later. Where the step's program is known without the
     donation, it is compiled once more. False, with nothing asked, where the value is not in device memory yet: call
     `xla_go.sync` first. Not blocking.
     """
     storage = _adapter.storage_id(tensor)
-    return storage != 0 and bool(_call("SetBufferDonation", storage, donate))
+    return storage != 0 and bool(_call("SetBufferDonation", storage, donate, release))
 
 
 def get_buffer_donation(tensor: torch.Tensor) -> bool:

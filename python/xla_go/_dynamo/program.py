@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from xla_go import _adapter, _runtime, _step, errors
+from xla_go import _adapter, _recording, _runtime, _step, errors
 from xla_go._dynamo import config
 
 logger = logging.getLogger("xla_go")
@@ -56,6 +56,12 @@ class Program:
             results: list[Any] | None = self._replay(recording, arguments)
             if results is not None:
                 return results
+        if recordings and _runtime.call("IsPartitioned"):  # it may be that a compile was waited for
+            _runtime.wait("ShardingsWaitBegin")
+            for recording in recordings:
+                results = self._replay(recording, arguments)
+                if results is not None:
+                    return results
         return self._trace(arguments, key)
 
     def clear(self) -> None:
@@ -81,7 +87,7 @@ class Program:
         known = sum(map(len, self._recordings.values()))
         if self._attempts > 0 and known < RECORDINGS:
             try:
-                recording = self._adapter.record_begin(self._device, arguments)
+                recording = _recording.begin(self._device, arguments)
             except errors.UnavailableError as error:
                 logger.debug("torch.compile: a graph is traced and not recorded: %s", error)
         if recording is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -16,10 +16,15 @@ NAMES = ("xla_go", "openxla")
 
 def register() -> None:
     """Registers the backend now if torch._dynamo's backends are there, else as soon as they are imported."""
-    if FOREIGN_BACKEND in sys.modules:
-        _put_in_place()
+    after_import(FOREIGN_BACKEND, _put_in_place)
+
+
+def after_import(module: str, function: Callable[[], None]) -> None:
+    """Calls `function` now if that module has been imported, else right after it is."""
+    if module in sys.modules:
+        function()
     else:
-        sys.meta_path.insert(0, _Finder())
+        sys.meta_path.insert(0, _Finder(module, function))
 
 
 def _put_in_place() -> None:
@@ -53,22 +58,27 @@ backend.reset = _reset  # type: ignore[attr-defined]  # torch._dynamo.reset() ca
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Registers the backend right after torch's module that registers one of the names."""
+    """Calls a function right after a module is imported."""
+
+    def __init__(self, module: str, function: Callable[[], None]) -> None:
+        self._module = module
+        self._function = function
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != FOREIGN_BACKEND:
+        if fullname != self._module:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, self._function)
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, original: Any) -> None:
+    def __init__(self, original: Any, function: Callable[[], None]) -> None:
         self._original = original
+        self._function = function
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._original.create_module(spec)
@@ -76,4 +86,7 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._original.exec_module(module)
-        _put_in_place()
+        self._function()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)  # its source, for one

@@ -10,6 +10,7 @@ import torch
 from torch.fx.passes.split_module import split_module
 from torch.utils import _pytree as pytree
 
+from xla_go._dynamo import config
 from xla_go._dynamo.padded import padded
 from xla_go._dynamo.program import Program
 
@@ -106,7 +107,7 @@ def compiled(graph: torch.fx.GraphModule, device: int, *, record: bool) -> Calla
     part = numbered(graph)
     if all(number == 1 for node, number in part.items() if place(graph, node) != NEITHER):
         program = Program(graph, device, record=record)
-        return padded(graph, program) if record else program
+        return padded(graph, program) if record and config.pad_sizes else program
     divided = split_module(graph, None, part.__getitem__)  # type: ignore[arg-type]
     for name, module in list(divided.named_children()):
         if name.startswith("submod_") and int(name.removeprefix("submod_")) % 2:

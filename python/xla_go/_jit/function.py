@@ -13,7 +13,7 @@ import torch
 from torch import get_default_dtype, is_autocast_enabled, is_grad_enabled, is_inference_mode_enabled
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from xla_go import _adapter, _compiles, _step, errors
+from xla_go import _adapter, _compiles, _recording, _step, errors
 from xla_go._jit.state import State
 
 logger = logging.getLogger("xla_go")
@@ -119,7 +119,7 @@ class JitFunction:
         refusal = _refusal(tensors)
         if program.attempts > 0 and not refusal:
             try:
-                recording = self._adapter.record_begin(device, inputs, True)
+                recording = _recording.begin(device, inputs, closed=True)
             except errors.UnavailableError as error:
                 refusal = str(error)
         try:

@@ -63,6 +63,7 @@ _ON_IMPORT = {
     "torch_xla.experimental.custom_kernel": "xla_go.compat.custom_kernel",
     "torch_xla.experimental.deprecation": "xla_go.compat.deprecation",
     "torch_xla.experimental.distributed_checkpoint": "xla_go.distributed.checkpoint",
+    "torch_xla.experimental.dynamo_set_buffer_donor": "xla_go.compat.xlac",
     "torch_xla.experimental.eager": "xla_go.compat.eager",
     "torch_xla.experimental.fori_loop": "xla_go.compat.fori_loop",
     "torch_xla.experimental.gradient_accumulation": "xla_go.gradient_accumulation",
@@ -120,6 +121,7 @@ def install() -> None:
             setattr(sys.modules[parent], child, sys.modules[name])
     importlib.import_module("xla_go.compat._patched").apply()
     importlib.import_module("xla_go.compat._processes").follow()
+    importlib.import_module("xla_go._dynamo.config").pad_sizes = False
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
 

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 from torch.nn.utils import clip_grad
 
+from xla_go._dynamo.registry import after_import
 from xla_go.recurrent import GRU
 
 
@@ -16,7 +17,9 @@ def apply() -> None:
     """Idempotent: torch.nn.GRU is xla_go.recurrent's, a loop on device xla, and `torch.nn.utils.clip_grad_norm_` gives its norm
 
     on the parameters' device where there are no gradients, too; classes that `cross_entropy` is given as floats count as integers.
+    torch.compile takes sizes and floats as fixed unless it is told otherwise.
     """
+    after_import("torch._dynamo.config", _fix_sizes_and_floats)
     torch.nn.GRU = torch.nn.modules.GRU = GRU  # type: ignore[misc]
     original = clip_grad.clip_grad_norm_
     if getattr(original, "_of_compat", False):
@@ -41,3 +44,16 @@ def apply() -> None:
         return of_integers(input, target, *arguments, **keywords)
 
     functional.cross_entropy = cross_entropy
+
+
+_fixed = False
+
+
+def _fix_sizes_and_floats() -> None:
+    """Once, and before the program itself can set them otherwise."""
+    global _fixed
+    if not _fixed:
+        from torch._dynamo import config
+
+        config.automatic_dynamic_shapes, config.specialize_float = False, True
+        _fixed = True

@@ -102,7 +102,7 @@ def graph_hash(tensors: Sequence[torch.Tensor]) -> bytes:
 
 
 def state(tensor: torch.Tensor) -> str:
-    """What the tensor's storage holds: "value", "host", "placeholder" or "pending"; see bind.StorageState."""
+    """What the tensor's storage holds: "value", "host", "placeholder", "deleted" or "pending"; see bind.StorageState."""
     storage = _adapter.storage_id(tensor)
     return _runtime.call("StorageState", storage) if storage else "pending"
 
@@ -123,7 +123,8 @@ def tensor_information(tensor: torch.Tensor) -> str:
         lines += [f"IR: {root}", "XLAData: None"]
     else:
         lines += ["IR: None", "XLAData:", f"  Data Device: {tensor.device}", f"  Data Shape: {shape[1] if shape else 'unknown'}"]
-        lines.append(f"  Data Handle: {_runtime.call('ValueNumber', _adapter.storage_id(tensor)) if held == 'value' else None}")
+        handle = {"value": _runtime.call("ValueNumber", _adapter.storage_id(tensor)), "deleted": "Deleted"}.get(held)
+        lines.append(f"  Data Handle: {handle}")
     return "\n".join(["XLA Tensor Info:", *lines, ""])
 
 

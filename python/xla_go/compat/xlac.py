@@ -26,8 +26,23 @@ _get_graph_hash = graph_text.graph_hash
 
 
 def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
-    """xla_go.runtime.set_buffer_donation. Unlike torch_xla's it never takes memory from a tensor that is still there."""
-    return runtime.set_buffer_donation(tensor, should_donate)
+    """xla_go.runtime.set_buffer_donation(release=True): the tensor loses its value to the next step that reads it."""
+    done = runtime.set_buffer_donation(tensor, should_donate, release=True)
+    if done:
+        _runtime.perform("AddToCounter", "XlaSetBufferDonation", 1)
+    return done
+
+
+def _donate_in_graph(tensor: torch.Tensor, should_donate: bool) -> torch.Tensor:
+    """`_set_buffer_donation` as an operator, which a graph of torch.compile can hold: what it asks for is asked at each call."""
+    _set_buffer_donation(tensor, should_donate)
+    return tensor
+
+
+_operators = torch.library.Library("xla", "FRAGMENT")
+_operators.define("dynamo_set_buffer_donor_(Tensor t, bool should_donate) -> Tensor")
+_operators.impl("dynamo_set_buffer_donor_", _donate_in_graph, "XLA")
+_operators.impl("dynamo_set_buffer_donor_", lambda tensor, should_donate: tensor, "CompositeExplicitAutograd")
 
 
 def _xla_set_enable_alias_with_buffer_donor_config(should_alias: bool) -> None:
@@ -63,6 +78,8 @@ def _xla_get_tensor_id(tensor: torch.Tensor) -> int:
 
 def _get_tensors_handle(tensors: Sequence[torch.Tensor]) -> list[int]:
     """A number of the device data that each tensor holds; tensors that share it have one. RuntimeError for a pending one."""
+    if any(graph_text.state(one) == "deleted" for one in tensors):
+        raise RuntimeError("_get_tensors_handle(): expected tensors with data on the device, got one whose buffer is deleted: a step has reused it, as _set_buffer_donation said")
     handles = [_runtime.call("ValueNumber", _known_storage(tensor)) for tensor in tensors]
     for tensor, handle in zip(tensors, handles, strict=True):
         if not handle:
@@ -120,7 +137,7 @@ def _clear_pending_irs(device: str = "") -> None:
 
 def _is_placecholder(tensor: torch.Tensor) -> bool:
     """Whether the tensor's data has no value. (The spelling is torch_xla's.)"""
-    return graph_text.state(tensor) == "placeholder"
+    return graph_text.state(tensor) in ("placeholder", "deleted")
 
 
 def _xla_create_placeholder_tensor(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
