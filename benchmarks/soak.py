@@ -141,6 +141,9 @@ class Soak:
         """A compile, run or transfer that the plugin refuses, in the middle of a step; the model goes on from its last state."""
         torch, errors = self.torch, self.xla_go.errors
         sort, code = self.random.choice(SORTS), self.random.choice((1, 2, 8, 9, 10, 13, 14, 15))
+        if sort == "execute" and self.random.random() < 0.9:
+            self.fail_small(code)
+            return
         fresh = self.random.randint(9, 300) if sort == "compile" else 8  # a batch of a new size compiles
         images, classes = torch.randn(fresh, 1, 6, 6), torch.randint(5, (fresh,))
         self.proxy.refuse(sort.encode(), self.random.randint(1, 3 if sort == "transfer" else 1), code)
@@ -164,6 +167,25 @@ class Soak:
                 if "the proxy refuses" not in str(error):
                     raise
         self.same("parameter after a failure", self.on_xla[0].weight, self.on_cpu[0].weight, 0.0)
+
+    def fail_small(self, code: int) -> None:
+        """A run that is refused, of a program with three results: after one of a whole step each of its results is compiled apart."""
+        torch, errors = self.torch, self.xla_go.errors
+        x = torch.randn(5, 3)
+        on_xla = x.to("xla")
+        first, second, third = on_xla * 2, on_xla.sum(0), on_xla.exp()
+        self.proxy.refuse(b"execute", 1, code)
+        try:
+            self.xla_go.sync(wait=True)
+            first.cpu(), second.cpu(), third.cpu()
+        except RuntimeError as error:
+            if type(error) is not errors.class_of_code(code) or "the proxy refuses" not in str(error):
+                self.wrong.append(f"refused run: {type(error).__name__}: {error}")
+        finally:
+            self.proxy.refuse(b"execute", 0, 0)
+        self.done["execute refused"] += 1
+        self.same("input of a refused run", on_xla, x, 0.0)
+        self.same("unrelated value", self.kept_on_xla, self.kept, 0.0)
 
     def misuse(self) -> None:
         """Errors of programs: shapes, positions, mixed devices."""
