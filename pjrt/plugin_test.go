@@ -63,6 +63,9 @@ func TestLoadRefusesInWords(t *testing.T) {
 		{"a directory", t.TempDir(), status.InvalidArgument, "directory"},
 		{"not a library", text, status.InvalidArgument, "cannot be loaded"},
 		{"a library that is no plugin", smallPlugin(t, "NO_SYMBOL"), status.InvalidArgument, "GetPjrtApi"},
+		{"no table", smallPlugin(t, "NO_TABLE"), status.Internal, "no function table"},
+		{"a table without a version", smallPlugin(t, "SIZE=3"), status.FailedPrecondition, "3 bytes, too few"},
+		{"a table of no size", smallPlugin(t, "SIZE=0"), status.FailedPrecondition, "0 bytes, too few"},
 		{"another major version", smallPlugin(t, "MAJOR=3"), status.FailedPrecondition, "3.7"},
 		{"a failing start", smallPlugin(t, "FAIL"), status.ResourceExhausted, "there is no room"},
 	} {

@@ -44,6 +44,16 @@ def test_with_a_file_that_is_no_plugin(tmp_path: Path) -> None:
     assert done.returncode == 1 and "devices      FAILED" in done.stdout and f"(the plugin that was named): {path}" in done.stdout
 
 
+@pytest.mark.parametrize(("end", "words"), [("abort()", "by SIGABRT"), pytest.param("exit(7)", "with status 7", marks=pytest.mark.slow)])
+def test_with_a_plugin_that_ends_the_process(tmp_path: Path, end: str, words: str) -> None:
+    """While it is loaded: nothing of ours can stop that, but the doctor says who it was."""
+    source, library = tmp_path / "end.c", tmp_path / "end.so"
+    source.write_text(f"#include <stdlib.h>\n__attribute__((constructor)) static void end(void) {{ {end}; }}\nvoid *GetPjrtApi(void) {{ return 0; }}\n")
+    subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    done = doctor(tmp_path, XLA_GO_PLUGIN_PATH=str(library))
+    assert done.returncode == 1 and f"plugin       FAILED: RuntimeError: loading {library} ends the process {words}: the fault is in the plugin" in done.stdout, done
+
+
 def test_without_a_compiler_for_the_adapter(tmp_path: Path) -> None:
     """Whether the adapter is prebuilt or not, the doctor reports and does not fall over."""
     done = doctor(tmp_path, XLA_GO_CACHE_DIR=str(tmp_path / "cache"), CXX="no-such-compiler")

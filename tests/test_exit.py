@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import xla_go
@@ -47,3 +48,30 @@ def test_an_interrupted_wait_ends_the_process_with_its_status(child: Child) -> N
     done = child(LONG.format(length=600, then=interrupt.strip()), check=False)
     assert (done.returncode, done.stdout) == (3, "asked for\n"), done.stderr
     assert "KeyboardInterrupt" in done.stderr
+
+
+DAEMONS = """
+    import sys, threading, time, torch, xla_go
+
+    def work(number):
+        for turn in range(1 << 30):
+            x = torch.ones(8 + (number + turn) % 5, device="xla")
+            for _ in range(20):
+                x = x * 1.01 + turn
+            x.sum().item()
+            if turn % 3 == 0:
+                xla_go.sync(wait=True)
+
+    for number in range(6):
+        threading.Thread(target=work, args=(number,), daemon=True).start()
+    time.sleep({seconds})
+    print("the end", flush=True)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.7, *(pytest.param(tenths / 10, marks=pytest.mark.slow) for tenths in range(1, 25, 3))])
+def test_daemon_threads_that_use_the_device(child: Child, seconds: float) -> None:
+    """Python ends them where they ask for its lock, which aborts the process if they are in torch's or our C++ then."""
+    done = child(DAEMONS.format(seconds=seconds), check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "the end\n", "")

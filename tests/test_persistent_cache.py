@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import Child
+from xla_go import _adapter
 
 pytestmark = pytest.mark.once
 
@@ -93,3 +94,62 @@ def test_initialize_cache_comes_before_the_first_use(child: Child, tmp_path: Pat
     )
     assert "before the first device use" in done.stdout
     assert len(list((tmp_path / "programs").glob("*.entry"))) == 1
+
+
+def test_a_disk_that_is_full(child: Child, tmp_path: Path) -> None:
+    """Files may have 2,000 bytes: programs are compiled and used all the same, and no part of a file stays."""
+    directory = tmp_path / "programs"
+    done = child(
+        """
+    import os, resource, torch, xla_go
+    from xla_go import _runtime
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+    for n in range(2, 4):
+        assert (torch.ones(n, device="xla") * 2 + n).sum().item() == n * (2 + n)
+    _runtime.wait("CacheFlushBegin", timeout=30)
+    assert xla_go.metrics.counter_value("PersistentCacheError") == 2
+    assert os.listdir(os.environ["XLA_PERSISTENT_CACHE_PATH"]) == ["lock"]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    torch.ones(5, device="xla").mul(3).cpu()
+    _runtime.wait("CacheFlushBegin", timeout=30)
+    """,
+        env={"XLA_GO_PERSISTENT_CACHE": "1", "XLA_PERSISTENT_CACHE_PATH": str(directory)},
+    )
+    assert done.stderr == "" and len(list(directory.glob("*.entry"))) == 1
+
+
+@pytest.mark.parametrize("kind", ["all may write", "a file"])
+def test_a_directory_that_cannot_be_trusted(child: Child, tmp_path: Path, kind: str) -> None:
+    directory = tmp_path / "programs"
+    if kind == "a file":
+        directory.write_text("")
+    else:
+        directory.mkdir()
+        directory.chmod(0o777)
+    done = child(
+        "import torch, xla_go; print(torch.ones(3, device='xla').sum().item())",
+        env={"XLA_GO_PERSISTENT_CACHE": "1", "XLA_PERSISTENT_CACHE_PATH": str(directory)},
+    )
+    assert done.stdout == "3.0\n"
+    assert "no programs are kept on disk" in done.stderr and str(directory) in done.stderr and len(done.stderr.splitlines()) == 1
+    assert kind == "a file" or list(directory.iterdir()) == []
+
+
+def test_an_adapter_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = tmp_path / "adapter.so"
+    _adapter._check_owner(built)  # none is there
+    built.write_text("")
+    built.chmod(0o644)
+    _adapter._check_owner(built)
+    for mode in (0o664, 0o646):
+        built.chmod(mode)
+        with pytest.raises(ImportError, match=r"writable by its owner alone.*XLA_GO_CACHE_DIR"):
+            _adapter._check_owner(built)
+    built.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(built, 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(ImportError, match="belongs to user"):
+        _adapter._check_owner(built)

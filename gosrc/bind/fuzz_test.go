@@ -37,3 +37,46 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// texts are the calls that read a text of Python's, by number. None of them keeps what it was given.
+var texts = []func(a, b string) error{
+	func(a, b string) error { _, err := WholeDimensions(a, b); return err },
+	func(a, b string) error { _, err := CompileBegin(0, 0, a); return err },
+	func(a, b string) error { _, err := DeserializeBegin(0, 0, a); return err },
+	func(a, b string) error { _, err := CoordinatorBegin(a); return err },
+	func(a, b string) error { _, err := ExecuteReplicated(1, a, b, a); return err },
+	func(a, b string) error { _, err := Upload(0, a, b, b, a); return err },
+	func(a, b string) error { _, err := Placeholder(a, b, a, b); return err },
+	func(a, b string) error { _, err := WrapShards(a); return err },
+	func(a, b string) error { _, err := Reshard(1, a); return err },
+	func(a, b string) error { _, err := ExportTrace(a); return err },
+	func(a, b string) error { _, err := ExportWrite(1, a); return err },
+	func(a, b string) error { _, err := GraphText(0, a, b); return err },
+	func(a, b string) error { _, err := GraphModule(0, a, b); return err },
+	func(a, b string) error { _, err := ShareParameters(0, a, b); return err },
+	func(a, b string) error { _, err := ParameterStorages(0, a); return err },
+	func(a, b string) error { _, err := CutStorages(0, a, b); return err },
+	func(a, b string) error { _, err := MarkSharding(a, b, a, b); return err },
+	func(a, b string) error { _, err := TensorSharding(a); return err },
+	func(a, b string) error { _, err := TensorTiles(a); return err },
+	func(a, b string) error { _, err := DeviceAttributes(a); return err },
+	func(a, b string) error { _, err := MemoryInfo(a); return err },
+	func(a, b string) error { _, err := SetPrecision(a); return err },
+	func(a, b string) error { _, err := MetricData(a); return err },
+	func(a, b string) error { _, err := OpenConformance(a); return err },
+	func(a, b string) error { ShortMetricsReport(a, b); return nil },
+}
+
+// FuzzTexts: no text from Python, in whichever call, makes the runtime panic.
+func FuzzTexts(f *testing.F) {
+	for call := range texts {
+		f.Add(uint8(call), "1,2", "f32")
+		f.Add(uint8(call), `{"Storages": [1], "devices": "CPU:0"}`, "[1]")
+		f.Add(uint8(call), "Aw==", "9223372036854775807,-1")
+	}
+	f.Fuzz(func(t *testing.T, call uint8, a, b string) {
+		if err := texts[int(call)%len(texts)](a, b); err != nil && strings.Contains(err.Error(), "panic in the runtime") {
+			t.Error(err)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package bind
 
 import (
 	"encoding/json"
+	"runtime"
 
 	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/ir"
@@ -23,6 +24,9 @@ func LiveCounts() string {
 	}
 	return string(text)
 }
+
+// Goroutines gives how many goroutines there are, for those who look for one that never ends.
+func Goroutines() int64 { return int64(runtime.NumGoroutine()) }
 
 // LiveBuffers gives the values in device memory that storages hold, as a JSON list of objects: storage, device, shape (in
 // HLO's notation), bytes, ready, op (what made the value, "" where it came from the host), made_at (the lines that did, the

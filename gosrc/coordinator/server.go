@@ -18,6 +18,12 @@ import (
 // maxMessageBytes is the largest key with its value, and the largest listing.
 const maxMessageBytes = 64 << 20
 
+// What a stranger may take, before the token is looked at: time to say what it is, and bytes of headers.
+const (
+	longestGreeting = 20 * time.Second
+	maxHeaderBytes  = 16 << 10
+)
+
 type memberState int
 
 const (
@@ -45,7 +51,7 @@ type server struct {
 	tokenHash         [sha256.Size]byte
 	interval, timeout time.Duration
 	rpc               *grpc.Server
-	listener          net.Listener
+	listener          *listener
 	background        sync.WaitGroup
 
 	mutex    sync.Mutex
@@ -62,21 +68,22 @@ type server struct {
 
 // serve listens on the address of the options and on no other.
 func serve(o Options) (*server, error) {
-	listener, err := net.Listen("tcp", o.target())
+	tcp, err := net.Listen("tcp", o.target())
 	if err != nil {
 		return nil, status.Errorf(status.Unavailable, "rank 0 cannot listen on %s: %v", o.target(), err)
 	}
 	s := &server{
 		tokenHash: sha256.Sum256([]byte(o.Token)), interval: o.HeartbeatTimeout / heartbeatsPerTimeout, timeout: o.HeartbeatTimeout,
-		listener: listener, members: make([]member, o.WorldSize), values: map[string][]byte{}, awaited: map[string]*awaited{},
+		listener: &listener{Listener: tcp}, members: make([]member, o.WorldSize), values: map[string][]byte{}, awaited: map[string]*awaited{},
 		barriers: map[string]*barrier{}, failed: make(chan struct{}), empty: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.rpc = grpc.NewServer(
 		grpc.InTapHandle(s.authenticate), grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(interceptStream),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.WaitForHandlers(true),
+		grpc.ConnectionTimeout(longestGreeting), grpc.MaxHeaderListSize(maxHeaderBytes),
 	)
 	proto.RegisterCoordinatorServer(s.rpc, s)
-	s.background.Go(func() { _ = s.rpc.Serve(listener) })
+	s.background.Go(func() { _ = s.rpc.Serve(s.listener) })
 	s.background.Go(s.watch)
 	return s, nil
 }
@@ -111,7 +118,10 @@ func (s *server) close(limit time.Duration) error {
 	s.mutex.Unlock()
 	close(s.stopped)
 	// Gracefully, so that the others are told; not for long, since one may have stopped reading.
-	force := time.AfterFunc(time.Second, s.rpc.Stop)
+	force := time.AfterFunc(time.Second, func() {
+		s.listener.closeAll()
+		s.rpc.Stop()
+	})
 	s.rpc.GracefulStop()
 	force.Stop()
 	s.background.Wait()

@@ -66,12 +66,15 @@ func (c *Cache) ReadOnly() bool { return c.options.ReadOnly }
 func (c *Cache) path(key Key) string { return filepath.Join(c.options.Directory, key.String()+suffix) }
 
 // Get gives the payload of an entry. NotFound where there is none; DataLoss where there was one that is not whole,
-// which is removed. BLOCKING: reads a file.
+// which is removed; PermissionDenied where another user may have written it. BLOCKING: reads a file.
 func (c *Cache) Get(key Key) ([]byte, error) {
 	path := c.path(key)
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, status.Errorf(status.NotFound, "cache: no entry %s", key)
+	}
+	if refusal := (*status.Error)(nil); errors.As(err, &refusal) {
+		return nil, refusal
 	}
 	if err != nil {
 		return nil, status.Errorf(status.Unavailable, "cache: %v", err)
@@ -95,7 +98,8 @@ func (c *Cache) touch(path string) {
 }
 
 // Put writes an entry and removes others where the limit asks for it. description is a line of text for those who
-// list the cache. A payload over the limit is refused. BLOCKING: waits for other writers, and for the disk.
+// list the cache. A payload over the limit is refused, and a directory of another user. BLOCKING: waits for other writers,
+// and for the disk.
 func (c *Cache) Put(key Key, description string, payload []byte) error {
 	if c.options.ReadOnly {
 		return status.Errorf(status.FailedPrecondition, "cache: expected a cache that can be written, %s is read only", c.options.Directory)
@@ -106,6 +110,9 @@ func (c *Cache) Put(key Key, description string, payload []byte) error {
 	}
 	if err := os.MkdirAll(c.options.Directory, 0o700); err != nil {
 		return status.Errorf(status.Unavailable, "cache: %v", err)
+	}
+	if err := c.CheckOwner(); err != nil {
+		return err
 	}
 	unlock, err := c.lock()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -174,6 +175,69 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 func TestRelativeDirectoryIsRefused(t *testing.T) {
 	_, err := Open(Options{Directory: "programs"})
 	wantCode(t, "Open", err, status.InvalidArgument)
+}
+
+// TestOwner: what another user may have written is not read, and nothing is written where another user rules.
+func TestOwner(t *testing.T) {
+	c := open(t, Options{})
+	wantCode(t, "a directory that is not there", c.CheckOwner(), status.OK)
+	put(t, c, 1)
+	file, directory := c.path(key(1)), c.Directory()
+	for path, want := range map[string]os.FileMode{file: 0o600, directory: 0o700} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, want)
+		}
+	}
+	refused := func(what string) {
+		t.Helper()
+		_, err := c.Get(key(1))
+		wantCode(t, what, err, status.PermissionDenied)
+		if entries, err := c.Entries(); err != nil || len(entries) != 1 || entries[0].Fault == "" {
+			t.Errorf("%s: listed as %+v, %v", what, entries, err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o620, 0o602} {
+		must(t, os.Chmod(file, mode))
+		refused(mode.String())
+	}
+	must(t, os.Chmod(file, 0o644))
+	if _, err := c.Get(key(1)); err != nil {
+		t.Errorf("a file that others may read: %v", err)
+	}
+	must(t, os.Chmod(directory, 0o777))
+	wantCode(t, "a directory that all may write to", c.CheckOwner(), status.PermissionDenied)
+	wantCode(t, "Put there", c.Put(key(2), "", nil), status.PermissionDenied)
+	must(t, os.Chmod(directory, 0o700))
+	if os.Geteuid() == 0 { // only root gives files away
+		must(t, os.Chown(file, 12345, 12345))
+		refused("a file of another user")
+		must(t, os.Chown(directory, 12345, 12345))
+		wantCode(t, "a directory of another user", c.CheckOwner(), status.PermissionDenied)
+		wantCode(t, "Put there", c.Put(key(2), "", nil), status.PermissionDenied)
+	}
+}
+
+// TestOtherKindsOfFiles: a pipe is not waited for, and a link is not followed.
+func TestOtherKindsOfFiles(t *testing.T) {
+	c := open(t, Options{})
+	put(t, c, 1)
+	must(t, syscall.Mkfifo(c.path(key(2)), 0o600))
+	_, err := c.Get(key(2))
+	wantCode(t, "a pipe", err, status.DataLoss)
+	must(t, os.Symlink(c.path(key(1)), c.path(key(3))))
+	_, err = c.Get(key(3))
+	wantCode(t, "a link", err, status.Unavailable)
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	wantCode(t, "a file instead of the directory", open(t, Options{Directory: file}).CheckOwner(), status.FailedPrecondition)
+	wantCode(t, "Put there", open(t, Options{Directory: file}).Put(key(1), "", nil), status.Unavailable)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 const writerDirectory = "XLA_GO_TEST_CACHE_WRITER"

@@ -90,7 +90,7 @@ func (c *Cache) Entries() ([]Entry, error) {
 	entries := make([]Entry, 0, len(files))
 	for _, f := range files {
 		e := Entry{Key: strings.TrimSuffix(filepath.Base(f.path), suffix), Bytes: f.size, LastUsed: f.used}
-		data, err := os.ReadFile(f.path)
+		data, err := readFile(f.path)
 		if os.IsNotExist(err) {
 			continue // removed meanwhile
 		}

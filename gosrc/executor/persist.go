@@ -75,7 +75,7 @@ type persistence struct {
 	writing        sync.WaitGroup
 }
 
-// newPersistence gives nil where no directory is set.
+// newPersistence gives nil where no directory is set, and where another user may write to it, which it says.
 func newPersistence(c client.Client, options diskcache.Options) *persistence {
 	if options.Directory == "" {
 		return nil
@@ -83,6 +83,10 @@ func newPersistence(c client.Client, options diskcache.Options) *persistence {
 	cache, err := diskcache.Open(options)
 	if err != nil {
 		return nil // not a path: cacheOptions makes only paths
+	}
+	if err := cache.CheckOwner(); err != nil {
+		fmt.Fprintf(os.Stderr, "xla_go: no programs are kept on disk; name another directory by XLA_PERSISTENT_CACHE_PATH: %s\n", status.MessageOf(err))
+		return nil
 	}
 	p := &persistence{cache: cache, client: c}
 	if c.GetDeviceType() == "CPU" {

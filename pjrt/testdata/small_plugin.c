@@ -3,6 +3,8 @@
 //   TABLE      number of functions in its table
 //   FAIL       1 to fail in PJRT_Plugin_Initialize
 //   NO_SYMBOL  to have no GetPjrtApi
+//   NO_TABLE   to give no table
+//   SIZE       the size that its table says it has
 #include <string.h>
 
 #include "pjrt_abi.h"
@@ -53,6 +55,12 @@ __attribute__((visibility("default"))) const PJRT_Api *GetPjrtApi(void) {
   api.functions[FN_Error_Message] = (void *)error_message;
   api.functions[FN_Error_GetCode] = (void *)error_code;
   api.functions[FN_Plugin_Initialize] = (void *)initialize;
+#ifdef SIZE
+  api.struct_size = (size_t)(SIZE);
+#endif
+#ifdef NO_TABLE
+  return NULL;
+#endif
   return &api;
 }
 #endif

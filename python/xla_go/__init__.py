@@ -6,6 +6,7 @@ installed, programs can still be run: `client` and `stablehlo` need none of it.
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import sys
@@ -13,6 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+
+
+def _refuse_interpreter() -> None:
+    """Neither torch nor Go's runtime can be in a process twice, and both rely on the interpreter's lock."""
+    if "t" in sys.abiflags:
+        raise ImportError("xla_go: expected CPython with its global interpreter lock, got a free-threaded build (python3.Xt); use the ordinary build")
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        if importlib.util.find_spec(name) is None:
+            continue
+        interpreters = importlib.import_module(name)
+        current, main = interpreters.get_current(), interpreters.get_main()
+        if current != main:
+            raise ImportError("xla_go: expected the main interpreter, got a sub-interpreter; import xla_go in the main one, or start a process")
+        break
+
+
+_refuse_interpreter()
 
 __version__ = importlib.metadata.version("xla-go")
 

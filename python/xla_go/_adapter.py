@@ -7,6 +7,7 @@ CPython; ``--torch HEADERS`` behind it for the torch whose headers a directory h
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import hashlib
@@ -20,6 +21,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -90,7 +93,26 @@ def load() -> ModuleType:
         raise ImportError(f"xla_go: XLA_GO_FALLBACK: expected 'cpu' or 'error', got {mode!r}")
     module.set_fallback_mode(mode)
     _module = module
+    # Before all that uses the device, so it comes after the handlers of all that.
+    atexit.register(_hold_other_threads)
     return module
+
+
+# How long threads on their way through torch have to come to the runtime, at the end of the process.
+_SETTLE_SECONDS = 0.1
+
+
+def _hold_other_threads() -> None:
+    """At the end of the process: daemon threads that use the device stay in their next call of the runtime.
+
+    Python ends a thread that asks for its lock from now on in a way that aborts the process, wherever the thread is in C++.
+    """
+    from xla_go import _runtime
+
+    if not _runtime.started() or not _runtime.usable() or len(threading.enumerate()) == 1:
+        return
+    loaded().hold_other_threads()
+    time.sleep(_SETTLE_SECONDS)
 
 
 def loaded() -> ModuleType:
@@ -212,10 +234,13 @@ def _cached_build() -> Path:
 
     directory = cache_directory() / _digest(torch.__version__, str(torch.version.git_version))
     output = directory / "adapter.so"
-    if output.exists():
-        return output
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        _check_owner(directory)
+        _check_owner(output)
+        if output.exists():
+            return output
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(directory)
         lock = _locked(directory / "lock")
         with lock:
             if not output.exists():
@@ -225,11 +250,27 @@ def _cached_build() -> Path:
                     flush=True,
                 )
                 build(output, Path(torch.__file__).resolve().parent, torch.__version__)
+                output.chmod(0o600)
+        _check_owner(output)
     except OSError as error:
         raise ImportError(
             f"xla_go: cannot build the adapter in {directory}: {error}; set XLA_GO_CACHE_DIR to a directory that can be written"
         ) from error
     return output
+
+
+def _check_owner(path: Path) -> None:
+    """Raises ImportError where another user may have made or changed what would be loaded. root may do everything anyway."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return
+    own = os.geteuid()
+    if found.st_uid not in (own, 0) or found.st_mode & 0o022:
+        raise ImportError(
+            f"xla_go: expected {path} to belong to this user ({own}) or to root and to be writable by its owner alone, it belongs to "
+            f"user {found.st_uid} and has the mode {found.st_mode & 0o7777:04o}; set XLA_GO_CACHE_DIR to a directory of your own"
+        )
 
 
 @contextlib.contextmanager

@@ -183,12 +183,12 @@ def _end() -> None:
     except errors.XlaError as error:
         logger.debug("at the end of the process: %s", error)
     finally:
-        if not over:
+        if not over or len(threading.enumerate()) > 1:  # daemon threads may be in the plugin
             _end_without_destructors()
 
 
 def _end_without_destructors() -> None:
-    """Has the process end, with its status, before the destructors of libraries that are loaded already."""
+    """At the end of the process: has it end, with its status, before the destructors of libraries that are loaded already."""
     libc = ctypes.CDLL(None)
     libc.fflush(None)
     libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)  # which calls _exit(status)

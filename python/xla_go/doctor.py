@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import platform
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -59,8 +61,30 @@ def _plugin(found: _plugins.Search) -> str:
         reason = "the plugin that was named"
     else:
         reason = f"PJRT_DEVICE={asked}" if asked else "PJRT_DEVICE is not set: the best device present"
+    _load_apart(str(plugin.path))
     options = "".join(f", {name}={value}" for name, value in plugin.options.items())
     return f"{plugin.device_type or 'device type told by the plugin'} ({reason}): {plugin.path}, from {plugin.source}{options}"
+
+
+def _load_apart(path: str) -> None:
+    """Loads the plugin's library in a process of its own: what ends the process while it is loaded would end the doctor."""
+    # Whether it loads is told by the runtime, which loads other libraries before some plugins.
+    done = subprocess.run([sys.executable, "-c", _LOAD, path], capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        told = f"; it wrote: {done.stderr.strip().splitlines()[-1]}" if done.stderr.strip() else ""
+        raise RuntimeError(f"loading {path} ends the process by {signal.Signals(-done.returncode).name}: the fault is in the plugin{told}")
+    if done.returncode > 0:
+        raise RuntimeError(f"loading {path} ends the process with status {done.returncode}: the fault is in the plugin")
+
+
+_LOAD = """
+import ctypes, os, sys
+try:
+    ctypes.CDLL(sys.argv[1], os.RTLD_NOW | os.RTLD_LOCAL)
+except OSError:
+    pass
+os._exit(0)
+"""
 
 
 def _preload() -> None:

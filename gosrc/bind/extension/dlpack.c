@@ -22,12 +22,22 @@ typedef struct {
   int64_t numbers[];  // shape, then strides
 } lent;
 
+// PyGILState_Check() says yes to everybody once the process has had a sub-interpreter.
+static int holds_gil(void) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyThreadState* current = PyThreadState_GetUnchecked();
+#else
+  PyThreadState* current = _PyThreadState_UncheckedGet();
+#endif
+  return current != NULL && current == PyGILState_GetThisThreadState();
+}
+
 // A consumer may be done on any thread, with or without the interpreter's lock, also after the
 // interpreter has ended.
 static void give_back(long long reference) {
   if (xla_go_forked()) return;
   char* failure;
-  if (Py_IsInitialized() && PyGILState_Check()) {
+  if (Py_IsInitialized() && holds_gil()) {
     // Not under the lock: freeing may wait for a thread that wants it, to release foreign memory.
     Py_BEGIN_ALLOW_THREADS;
     failure = xlaGoReleaseReference(reference);

@@ -318,6 +318,11 @@ PyObject* py_in_forked_child(PyObject*, PyObject*) {
   return PyBool_FromLong(in_forked_child.load(std::memory_order_relaxed));
 }
 
+PyObject* py_hold_other_threads(PyObject*, PyObject*) {
+  hold_other_threads();
+  Py_RETURN_NONE;
+}
+
 // The handle of a storage given by its StorageImpl address (UntypedStorage._cdata).
 xla_go_storage* handle_at(unsigned long long address) {
   const auto* storage = reinterpret_cast<const c10::StorageImpl*>(address);
@@ -390,6 +395,8 @@ PyMethodDef methods[] = {
     {"is_loaded", is_loaded, METH_NOARGS, "Whether the runtime has been started."},
     {"in_forked_child", py_in_forked_child, METH_NOARGS,
      "Whether this process was forked from one that had started the runtime."},
+    {"hold_other_threads", py_hold_other_threads, METH_NOARGS,
+     "Has every other thread stay where it next meets the runtime: the process ends."},
     {"buffer_pointer", buffer_pointer, METH_VARARGS,
      "buffer_pointer(storage_cdata) -> int\n\nAddress of a ready value's device memory, else 0."},
     {"storage_id", storage_id, METH_VARARGS,

@@ -1,7 +1,9 @@
 #include "runtime.h"
 
 #include <Python.h>
+#include <cxxabi.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -14,16 +16,49 @@ namespace xla_go {
 
 std::atomic<const xla_go_table*> loaded_table{nullptr};
 std::atomic<bool> in_forked_child{false};
+std::atomic<bool> process_ends{false};
 std::atomic<int64_t> reported_compiles{0};
 
 namespace {
 
 std::atomic<int> known_device_count{0};  // 0 before it was asked for
 
+pthread_t ending_thread;  // set before process_ends
+
+// PyGILState_Check() says yes to everybody once the process has had a sub-interpreter.
+bool holds_gil() {
+#if PY_VERSION_HEX >= 0x030D0000
+  const PyThreadState* current = PyThreadState_GetUnchecked();
+#else
+  const PyThreadState* current = _PyThreadState_UncheckedGet();
+#endif
+  return current != nullptr && current == PyGILState_GetThisThreadState();
+}
+
+[[noreturn]] void stay() {
+  for (;;) {
+    pause();
+  }
+}
+
+// Takes the GIL by a function of Python's, which ends this thread where Python is ending: what
+// unwinds its stack then does not get further than here.
+template <typename Take>
+void take_gil(Take take) {
+  stay_if_held();
+  try {
+    take();
+  } catch (abi::__forced_unwind&) {
+    stay();
+  }
+}
+
 // Holds the GIL for its lifetime, whether or not the thread held it before.
 class GilHold {
  public:
-  GilHold() : state_(PyGILState_Ensure()) {}
+  GilHold() {
+    take_gil([this] { state_ = PyGILState_Ensure(); });
+  }
   ~GilHold() { PyGILState_Release(state_); }
   GilHold(const GilHold&) = delete;
   GilHold& operator=(const GilHold&) = delete;
@@ -91,9 +126,25 @@ const xla_go_table* load_table() {
 }
 
 void throw_forked_child() {
-  throw_python(PythonKind::runtime_error,
-               "xla device used in a forked child; use the spawn start method "
-               "(torch.multiprocessing.set_start_method('spawn'))");
+  throw_error({9 /* FAILED_PRECONDITION */, static_cast<int32_t>(PythonKind::by_code),
+               "xla_go used in a forked child of a process that has used the device: start it with "
+               "the spawn method (torch.multiprocessing.set_start_method('spawn'))"});
+}
+
+void hold_other_threads() {
+  ending_thread = pthread_self();
+  process_ends.store(true, std::memory_order_release);
+}
+
+void stay_if_held() {
+  if (!process_ends.load(std::memory_order_acquire) ||
+      pthread_equal(ending_thread, pthread_self()) != 0) {
+    return;
+  }
+  if (holds_gil()) {
+    PyEval_SaveThread();
+  }
+  stay();
 }
 
 int device_count() {
@@ -110,14 +161,14 @@ int device_count() {
 void forget_device_count() { known_device_count.store(0, std::memory_order_relaxed); }
 
 GilRelease::GilRelease() {
-  if (Py_IsInitialized() && PyGILState_Check()) {
+  if (Py_IsInitialized() && holds_gil()) {
     thread_state_ = PyEval_SaveThread();
   }
 }
 
 GilRelease::~GilRelease() {
   if (thread_state_ != nullptr) {
-    PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state_));
+    take_gil([this] { PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state_)); });
   }
 }
 

@@ -12,11 +12,20 @@ namespace xla_go {
 
 extern std::atomic<const xla_go_table*> loaded_table;
 extern std::atomic<bool> in_forked_child;
+extern std::atomic<bool> process_ends;
 
 // Loads Go and gives its table. Takes the GIL; throws what Python's loader raises.
 const xla_go_table* load_table();
 
 [[noreturn]] void throw_forked_child();
+
+// From now on every thread but this one stays where it next meets the runtime, without the GIL. At
+// the end of the process Python ends each other thread that asks for the GIL, by unwinding its
+// stack, and frames of C++ that do not let exceptions through abort the process for it.
+void hold_other_threads();
+
+// Where hold_other_threads() was called, by another thread, does not return.
+void stay_if_held();
 
 // The first thing in each kernel of key XLA. Loads Go at the first device use, refuses in a
 // forked child, and turns this thread's autograd multithreading off, so that a backward runs on
@@ -29,6 +38,9 @@ inline const xla_go_table& enter() {
   }
   if (C10_UNLIKELY(in_forked_child.load(std::memory_order_relaxed))) {
     throw_forked_child();
+  }
+  if (C10_UNLIKELY(process_ends.load(std::memory_order_relaxed))) {
+    stay_if_held();
   }
   return *table;
 }
