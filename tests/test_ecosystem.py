@@ -137,8 +137,8 @@ LIGHTNING = """
             self.log("val", self.loss(batch))
 
         def configure_optimizers(self):
-            # A scaler of gradients reads whether a step is to be left out, unless the optimizer takes that as it lies on the device.
-            return torch.optim.AdamW(self.parameters(), lr=1e-2, fused="PRECISION" == "16-mixed")
+            # A scaler of gradients reads whether a step is to be left out, unless the optimizer counts its steps on the device.
+            return torch.optim.AdamW(self.parameters(), lr=1e-2, capturable="PRECISION" == "16-mixed" and self.device.type == "xla")
 
         def on_train_batch_start(self, batch, index):
             if batch[0].device.type == "xla" and self.current_epoch > 1:
@@ -155,7 +155,7 @@ LIGHTNING = """
         net = Net()
         trainer = lightning.Trainer(
             max_epochs=4, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-            gradient_clip_val=None if precision == "16-mixed" else 1.0, precision=precision, log_every_n_steps=100, **options,
+            gradient_clip_val=1.0, precision=precision, log_every_n_steps=100, **options,
         )
         trainer.fit(net, loader, loader)
         scaler = getattr(trainer.precision_plugin, "scaler", None)
