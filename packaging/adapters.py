@@ -2,8 +2,9 @@
 
     python packaging/adapters.py HEADERS OUTPUT [--python PYTHON]
 
-HEADERS is what torch_headers.py has fetched. OUTPUT then has the files that a wheel takes in by XLA_GO_PREBUILT. Needs
-`packaging` and `tqdm`; PYTHON (by default the interpreter that runs this) needs nothing but its C headers.
+HEADERS is what torch_headers.py has fetched. OUTPUT, a directory of that CPython alone, then has the files that a wheel takes
+in by XLA_GO_PREBUILT; those that are newer than their sources are kept. Needs `packaging` and `tqdm`; PYTHON (by default the
+interpreter that runs this) needs nothing but its C headers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from tqdm import tqdm
 
-ADAPTER = Path(__file__).resolve().parent.parent / "python" / "xla_go" / "_adapter.py"
+ROOT = Path(__file__).resolve().parent.parent
+ADAPTER = ROOT / "python" / "xla_go" / "_adapter.py"
 
 
 def version_of(python: str) -> str:
@@ -37,12 +39,29 @@ def supported(headers: Path, python_version: str) -> list[Path]:
     return found
 
 
+def kept(output: Path, release: Path) -> Path | None:
+    """The release's adapter of an earlier call, where no source has changed since."""
+    version = Version(release.name)
+    sources = [ADAPTER, *(ADAPTER.parent / "torch_adapter").iterdir(), *(ROOT / "gosrc" / "dispatch").glob("*.h")]
+    changed = max(source.stat().st_mtime for source in sources)
+    found = (path for path in output.glob(f"torch_{version.major}.{version.minor}_*.so") if path.stat().st_mtime > changed)
+    return next(found, None)
+
+
 def prebuild(python: str, headers: Path, output: Path) -> list[Path]:
-    """Builds all of them and gives their files. BLOCKING: about 20 s for each. Raises CalledProcessError where one fails."""
+    """Builds those that are missing, removes others, and gives the files. BLOCKING: about 20 s for each.
+
+    Raises CalledProcessError where one fails.
+    """
     built = []
     for release in tqdm(supported(headers, version_of(python)), unit="adapter", leave=False):
-        command = [python, "-I", str(ADAPTER), "--prebuild", str(output), "--torch", str(release)]
-        built.append(Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()))
+        path = kept(output, release)
+        if path is None:
+            command = [python, "-I", str(ADAPTER), "--prebuild", str(output), "--torch", str(release)]
+            path = Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+        built.append(path)
+    for other in set(output.glob("torch_*.so")) - set(built):
+        other.unlink()
     return built
 
 

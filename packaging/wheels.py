@@ -40,7 +40,6 @@ def build(python: str, headers: Path, work: Path, output: Path) -> Path:
     tag = subprocess.run([python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     interpreter = build_environment(python, work / tag / "environment")
     adapters = work / tag / "adapters"
-    shutil.rmtree(adapters, ignore_errors=True)
     prebuild(str(interpreter), headers, adapters)
     raw = work / tag / "wheel"
     shutil.rmtree(raw, ignore_errors=True)
