@@ -52,10 +52,10 @@ def test_torchs_own_profiler(tmp_path: Path) -> None:
     """It tells of the host's time: the operators by name and shape, for its table, a trace and TensorBoard's folder."""
     model = torch.nn.Linear(7, 3).to("xla")
     keep = torch.profiler.tensorboard_trace_handler(str(tmp_path))
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, on_trace_ready=keep) as profile:
-        with torch.profiler.record_function("one step"):
-            model(torch.randn(2, 7, device="xla")).sum().backward()
-            xla_go.sync()
+    profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, on_trace_ready=keep)
+    with profile, torch.profiler.record_function("one step"):
+        model(torch.randn(2, 7, device="xla")).sum().backward()
+        xla_go.sync()
     found = {event.key: event for event in profile.key_averages(group_by_input_shape=True)}
     assert {"one step", "aten::linear", "aten::sum"} <= set(found) and found["aten::linear"].input_shapes[:2] == [[2, 7], [3, 7]]
     (file,) = tmp_path.glob("*.pt.trace.json")
