@@ -49,7 +49,7 @@ $(STAMPS)/test-venv: tests/requirements-test.txt
 
 $(STAMPS)/oldest-venv: tests/requirements-test.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python $(PIP) install "$(OLDEST_TORCH)" numpy fastatomstruct-xla-cpu -r $<
+	$(OLDEST)/bin/python $(PIP) install "$(OLDEST_TORCH)" torchaudio numpy fastatomstruct-xla-cpu -r $<
 	@mkdir -p $(@D) && touch $@
 
 $(STAMPS)/plugins: tests/requirements-plugins.txt $(STAMPS)/build-venv

@@ -4,7 +4,8 @@
 
 Without releases: the last one of each minor release that xla_go supports and the package index has for this CPython.
 DIRECTORY/RELEASE then has what an adapter is built from (`_adapter.py --torch`): `include/` and `version.py`, about
-80 MB. A release that is there already is not fetched again. A wheel is up to 900 MB, of which one at a time is on disk.
+80 MB; and `METADATA`, which says for which CPythons the release is. A release that is there already is not fetched again.
+A wheel is up to 900 MB, of which one at a time is on disk.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def fetch(release: str, directory: Path) -> None:
         with zipfile.ZipFile(wheel) as archive:
             names = [name for name in archive.namelist() if name.startswith("torch/include/") or name == "torch/version.py"]
             archive.extractall(scratch, names)
+            (metadata,) = (name for name in archive.namelist() if re.fullmatch(r"torch-[^/]+\.dist-info/METADATA", name))
+            (Path(scratch) / "torch" / "METADATA").write_bytes(archive.read(metadata))
         (Path(scratch) / "torch").rename(directory / release)
 
 

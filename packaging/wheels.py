@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
+from adapters import prebuild
 
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 25_000_000  # bytes
@@ -35,21 +35,12 @@ def build_environment(python: str, directory: Path) -> Path:
     return interpreter
 
 
-def prebuild(interpreter: Path, headers: Path, directory: Path) -> list[Path]:
-    """The adapters of that CPython for all of torch's releases. BLOCKING: about 20 s for each."""
-    built = []
-    for torch in tqdm(sorted(path for path in headers.iterdir() if (path / "include").is_dir()), unit="adapter", leave=False):
-        command = [str(interpreter), "-I", str(ROOT / "python" / "xla_go" / "_adapter.py"), "--prebuild", str(directory), "--torch", str(torch)]
-        built.append(Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()))
-    return built
-
-
 def build(python: str, headers: Path, work: Path, output: Path) -> Path:
     """The finished wheel of one CPython. BLOCKING."""
     tag = subprocess.run([python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     interpreter = build_environment(python, work / tag / "environment")
     adapters = work / tag / "adapters"
-    prebuild(interpreter, headers, adapters)
+    prebuild(str(interpreter), headers, adapters)
     raw = work / tag / "wheel"
     shutil.rmtree(raw, ignore_errors=True)
     for left in ("lib", "bdist"):  # what an earlier build has put together

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,11 @@ from support import Child
 from xla_go import metrics
 
 xla = torch.xla
+
+
+def resident() -> int:
+    """Bytes of the process that lie in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def test_every_public_name_is_there() -> None:
@@ -104,6 +110,18 @@ def test_memory() -> None:
     assert xla.max_memory_allocated() < peak
     assert xla.memory_stats()["bytes_used"] == xla.memory_allocated() and "bytes_used" in xla.memory_summary()
     assert len(xla.mem_get_info()) == 2
+
+
+def test_free_memory_goes_back_to_the_system() -> None:
+    """Pieces that are too small for mappings of their own, of which the last one holds back what lies below it."""
+    torch.ones(1, device="xla").sum().item()
+    xla.empty_cache()
+    pieces = [bytearray(b"x" * 100_000) for _ in range(1000)]
+    last = pieces.pop()
+    del pieces
+    before = resident()
+    xla.empty_cache()
+    assert before - resident() > 80_000_000 and len(last) == 100_000
 
 
 def test_random_states() -> None:

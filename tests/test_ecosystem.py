@@ -137,7 +137,8 @@ LIGHTNING = """
             self.log("val", self.loss(batch))
 
         def configure_optimizers(self):
-            return torch.optim.AdamW(self.parameters(), lr=1e-2)
+            # A scaler of gradients reads whether a step is to be left out, unless the optimizer counts its steps on the device.
+            return torch.optim.AdamW(self.parameters(), lr=1e-2, capturable="PRECISION" == "16-mixed" and self.device.type == "xla")
 
         def on_train_batch_start(self, batch, index):
             if batch[0].device.type == "xla" and self.current_epoch > 1:
@@ -157,7 +158,9 @@ LIGHTNING = """
             gradient_clip_val=1.0, precision=precision, log_every_n_steps=100, **options,
         )
         trainer.fit(net, loader, loader)
-        return [loss.item() for loss in net.losses], float(trainer.callback_metrics["val"]), net.watched, str(net.losses[0].device)
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        scale = scaler.get_scale() if scaler else None
+        return [loss.item() for loss in net.losses], float(trainer.callback_metrics["val"]), net.watched, str(net.losses[0].device), scale
 
     warnings.simplefilter("ignore")
     for refused in (2, [0, 1], "0,1"):
@@ -172,7 +175,7 @@ LIGHTNING = """
 
 
 @pytest.mark.parametrize("package", [pytest.param(name, marks=needs(name.partition(".")[0])) for name in ("lightning.pytorch", "pytorch_lightning")])
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
 def test_lightning(child: Child, package: str, precision: str) -> None:
     if package == "pytorch_lightning" and precision != "32-true":
         pytest.skip("the older package is the same code, tried once")
@@ -180,8 +183,11 @@ def test_lightning(child: Child, package: str, precision: str) -> None:
     xla, cpu = json.loads(child(code, timeout=300).stdout.splitlines()[-1])
     assert xla[3] == "xla:0" and cpu[3] == "cpu"
     assert xla[0][-1] < xla[0][0]
-    tolerance = 1e-4 if precision == "32-true" else 5e-2
-    assert xla[0] == pytest.approx(cpu[0], rel=tolerance) and xla[1] == pytest.approx(cpu[1], rel=tolerance)
+    if precision == "16-mixed":  # Lightning takes bfloat16 on the CPU, which leaves no step out
+        assert xla[4] <= 65536 and cpu[4] is None and xla[0][0] == pytest.approx(cpu[0][0], rel=5e-2)
+    else:
+        tolerance = 1e-4 if precision == "32-true" else 5e-2
+        assert xla[0] == pytest.approx(cpu[0], rel=tolerance) and xla[1] == pytest.approx(cpu[1], rel=tolerance)
     assert xla[2] == 16, "the steps of two epochs were watched"
 
 

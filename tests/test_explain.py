@@ -96,6 +96,8 @@ def test_the_report_of_a_script(command: Command, tmp_path: Path) -> None:
     # The split: each moment once.
     shares = [float(seconds) for seconds in re.findall(r"^ +([\d.]+) s +<?\d+%  ", text, re.MULTILINE)]
     assert sum(shares) == pytest.approx(record["ended"] - record["begun"], abs=0.01) and "waiting for compiles" in text
+    # The first step of an optimizer loads parts of torch.
+    assert re.search(r"Python and tracing +.*, and imports on the way: \d{3,} modules, most of \S+ and \S+$", text, re.MULTILINE)
     # The script's own trace was not in the way.
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 

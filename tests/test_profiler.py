@@ -48,6 +48,20 @@ def test_overlapping_spans_have_rows_of_their_own(tmp_path: Path) -> None:
     assert runs == 20
 
 
+def test_torchs_own_profiler(tmp_path: Path) -> None:
+    """It tells of the host's time: the operators by name and shape, for its table, a trace and TensorBoard's folder."""
+    model = torch.nn.Linear(7, 3).to("xla")
+    keep = torch.profiler.tensorboard_trace_handler(str(tmp_path))
+    profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, on_trace_ready=keep)
+    with profile, torch.profiler.record_function("one step"):
+        model(torch.randn(2, 7, device="xla")).sum().backward()
+        xla_go.sync()
+    found = {event.key: event for event in profile.key_averages(group_by_input_shape=True)}
+    assert {"one step", "aten::linear", "aten::sum"} <= set(found) and found["aten::linear"].input_shapes[:2] == [[2, 7], [3, 7]]
+    (file,) = tmp_path.glob("*.pt.trace.json")
+    assert {"one step", "aten::linear"} <= {event.get("name") for event in json.loads(file.read_text())["traceEvents"]}
+
+
 def test_one_trace_at_a_time(tmp_path: Path) -> None:
     refused = pytest.raises(xla_go.errors.FailedPreconditionError, match="going on")
     with xla_go.profiler.trace(tmp_path / "a"), refused, xla_go.profiler.trace(tmp_path / "b"):

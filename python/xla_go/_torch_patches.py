@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import warn_if_has_hooks
 
-from xla_go import _device_module, _step, _torch_mesh
+from xla_go import _device_module, _step, _torch_mesh, _torch_scaling
 from xla_go._torch_mesh import probe as _probe
 
 DEVICE_TYPE = "xla"
@@ -47,6 +47,7 @@ def apply() -> None:
     patch_module_conversion()
     patch_text()
     _torch_mesh.patch_device_mesh()
+    _torch_scaling.patch_grad_scaler()
     refuse_torch_xla()
     _applied = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -115,6 +116,58 @@ def test_a_scaler_trains_without_reading() -> None:
     with xla_go.strict():
         for _ in range(3):
             step()
+
+
+STATEFUL: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer]] = {
+    "sgd": lambda leaves: torch.optim.SGD(leaves, lr=0.1),
+    "sgd, momentum": lambda leaves: torch.optim.SGD(leaves, lr=0.1, momentum=0.9),
+    "adamw, steps on the device": lambda leaves: torch.optim.AdamW(leaves, lr=0.1, capturable=leaves[0].device.type == "xla"),
+}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_scaler_leaves_steps_out_without_reading(name: str) -> None:
+    """Also with gradients that are clipped between, for which optimizers that scale by themselves are refused by some trainers."""
+    losses = {}
+    for device in BOTH:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 3).to(device)
+        optimizer = STATEFUL[name](list(model.parameters()))
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)
+        scaler = torch.amp.GradScaler(device, init_scale=64.0, growth_interval=3)
+        x = torch.randn(8, 4)
+        kept = []
+        for step in range(12):
+            spoilt = torch.full((), float("inf") if step in (0, 4, 7, 8) else 1.0).to(device)
+            inputs = x.to(device)
+            with xla_go.strict() if device == "xla" and step > 5 else contextlib.nullcontext():
+                optimizer.zero_grad()
+                loss = model(inputs).square().mean()
+                scaler.scale(loss * spoilt).backward()
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+                scaler.step(optimizer)
+                scaler.update()
+                schedule.step()
+                kept.append(loss.detach())
+        losses[device] = [*torch.stack(kept).tolist(), scaler.get_scale(), *(p.sum().item() for p in model.parameters())]
+    assert losses["xla"] == pytest.approx(losses["cpu"], rel=1e-4, abs=1e-6)
+    assert losses["xla"][8] == losses["xla"][7] != losses["xla"][6], "steps were left out"
+
+
+def test_a_scaler_reads_where_a_step_cannot_be_set_back() -> None:
+    """torch counts the steps of AdamW on the host, unless it is told otherwise."""
+    model = torch.nn.Linear(4, 1).to("xla")
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = torch.amp.GradScaler("xla", init_scale=4.0)
+    for step in range(5):
+        optimizer.zero_grad()
+        factor = float("nan") if step == 3 else 1.0
+        scaler.scale(model(torch.ones(2, 4, device="xla")).square().mean() * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert {state["step"].item() for state in optimizer.state.values()} == {4.0}
+    assert all(p.isfinite().all().item() for p in model.parameters())
 
 
 def test_tensor_learning_rates_and_saved_states() -> None:

@@ -27,6 +27,7 @@ class _Record:
         self._begun = time.time()
         self._device_begun: float | None = None
         self._device_took = 0.0
+        self._modules: set[str] = set()  # at the device's start
 
     def begin(self) -> None:
         self._begun = time.time()
@@ -35,6 +36,7 @@ class _Record:
 
     def _device_started(self, took: float) -> None:
         self._device_begun, self._device_took = time.time() - took, took
+        self._modules = set(sys.modules)
         _runtime.call("StartTrace", _OWNER)
         _runtime.perform("RecordPlaces", True)
 
@@ -44,6 +46,7 @@ class _Record:
         told: dict[str, Any] = {
             "arguments": self._arguments, "directory": self._directory, "begun": self._begun, "ended": time.time(),
             "device_begun": self._device_begun, "device_seconds": self._device_took,
+            "imported": sorted(set(sys.modules) - self._modules),
         }  # fmt: skip
         if self._device_begun is not None:
             told.update(self._of_the_device())

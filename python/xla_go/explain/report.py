@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ _RUNS = ("ExecuteTime", "ExecuteReplicatedTime", "EagerOpExecuteTime")
 
 _SITE = re.compile(r"(.*):(\d+) in .*")
 _MANY = 3  # compiles of one line, reads that end the graph: from this many on they are told
+_MANY_MODULES = 100  # imported after the device's start: from this many on they are told
 _SLOW_DATA = 0.1  # share of the time that waits for batches, from which on it is told
 
 
@@ -88,7 +90,7 @@ class Report:
         rows = [
             Share("before the device", before, "imports, reading data: everything before the first device use"),
             Share("start of the device", starting, "loading the plugin and making its client"),
-            Share("Python and tracing", max(0.0, self.seconds - sum(known)), "the script's own code, and operators that are traced"),
+            Share("Python and tracing", max(0.0, self.seconds - sum(known)), f"the script's own code, operators that are traced{self.imports()}"),
             Share("ends of steps", known[7], "gathering the graph and looking its program up"),
             Share("transfers to the device", known[6], "copies from the host"),
             Share("waiting for compiles", known[2], "a read or a sync waits while a program is compiled"),
@@ -97,6 +99,14 @@ class Report:
             Share("other waits", known[5], "copies to the host, and ends that have not been told yet"),
         ]
         return [row for row in rows if row.seconds > 0]
+
+    def imports(self) -> str:
+        """What was imported after the device's start, where it is enough to cost time: torch loads parts of itself at their first use."""
+        imported: list[str] = self.record.get("imported", [])
+        if len(imported) < _MANY_MODULES:
+            return ""
+        packages = Counter(".".join(name.split(".")[:2]) if name.startswith("torch.") else name.partition(".")[0] for name in imported)
+        return f", and imports on the way: {len(imported)} modules, most of {' and '.join(name for name, _ in packages.most_common(2))}"
 
     # ---- tables ----
 
