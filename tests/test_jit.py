@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import xla_go
+from support import Child
 
 CALLS = 7
 Step = Callable[..., Any]
@@ -314,3 +315,47 @@ def test_an_error_in_the_step_is_the_callers_and_nothing_is_lost() -> None:
     fail = False
     assert step(one).tolist() == [6.0, 6.0]
     assert step(one).tolist() == [7.0, 7.0]
+
+
+def test_a_step_over_all_devices_is_replayed(child: Child) -> None:
+    child(
+        """
+        import numpy as np, torch, xla_go
+        import torch.nn.functional as F
+        from xla_go import spmd
+
+        xla_go.runtime.use_spmd()
+        mesh = spmd.Mesh(np.arange(4), (4,), ("data",))
+        torch.manual_seed(0)
+        batches = [(torch.randn(8, 8), torch.randint(4, (8,))) for _ in range(7)]
+
+        def train(wrap):
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).to("xla")
+            for p in model.parameters():
+                if p.dim() == 2:
+                    spmd.mark_sharding(p, mesh, ("data", None))
+            optimizer = torch.optim.AdamW(model.parameters(), capturable=True)
+
+            def step(x, y):
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                return loss
+
+            step, losses = wrap(step), []
+            for x, y in batches:
+                x, y = x.to("xla"), y.to("xla")
+                spmd.mark_sharding(x, mesh, ("data", None))
+                losses.append(step(x, y))
+                xla_go.sync()
+            return [loss.item() for loss in losses]
+
+        expected = train(lambda step: step)
+        before = xla_go.metrics.counter_value("ReplayedProgram") or 0
+        assert train(xla_go.jit) == expected
+        assert (xla_go.metrics.counter_value("ReplayedProgram") or 0) - before >= 3
+        """,
+        env={"CPU_NUM_DEVICES": "4"},
+    )
