@@ -140,13 +140,17 @@ def decode(count: int) -> Workload:
         model = models.Decoder().to(device.name).eval()
         forward = torch.compile(model) if device.compiled else model
 
+        def following(token: torch.Tensor, position: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return forward(token, position).argmax(-1), position + 1
+
+        step = device.jit(following) if device.jit is not None else following
+
         def tokens() -> None:
             token = torch.zeros(1, 1, dtype=torch.int64).to(device.name)
             position = torch.zeros(1, dtype=torch.int64).to(device.name)
             with torch.no_grad():
                 for _ in range(count):
-                    token = forward(token, position).argmax(-1)
-                    position = position + 1
+                    token, position = step(token, position)
                     device.sync()
             device.wait()
 

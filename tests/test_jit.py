@@ -204,6 +204,16 @@ def test_results_come_as_the_function_gives_them() -> None:
     assert replays() == before + 3
 
 
+def test_a_model_by_itself_is_replayed() -> None:
+    training = Training(dropout=0.5)
+    model = xla_go.jit(training.model.eval())
+    before = replays()
+    with torch.no_grad():
+        for x, _ in training.batches:
+            assert torch.equal(model(x).cpu(), training.model(x).cpu())
+    assert replays() - before >= CALLS - 3
+
+
 def test_a_method_is_a_function_of_its_object() -> None:
     class Counter:
         def __init__(self, start: float) -> None:

@@ -45,11 +45,11 @@ class JitFunction:
     """A function on tensors of device xla, each call of which is one step; see `jit`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
         self._function = function
         self._state = State(function)
         self._programs: dict[Any, _Program] = {}
-        self._distinct: list[int] = []  # positions of parameters, each once
+        self._distinct = _distinct(self._state.parameters())  # positions of parameters, each once
         self._adapter = _adapter.load()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -156,7 +156,7 @@ class JitFunction:
 
     def _note(self, program: _Program, refusal: str) -> None:
         """Counts what could not be recorded, and says so in the log where that is the rule."""
-        name = getattr(self._function, "__qualname__", repr(self._function))
+        name = getattr(self._function, "__qualname__", type(self._function).__name__)
         if not refusal or program.attempts == 0:
             return
         program.attempts -= 1

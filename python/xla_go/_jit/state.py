@@ -100,7 +100,7 @@ class State:
         self._groups: list[tuple[Optimizer, list[dict[str, Any]]]] = []
         self._settings: list[tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]] = []
         self._tensor_settings: list[tuple[dict[str, Any], str]] = []
-        for value in self._variables.values():
+        for value in [function, *self._variables.values()]:
             if isinstance(value, torch.nn.Module):
                 self._modules.update(dict.fromkeys(value.modules()))
             elif isinstance(value, Optimizer):
