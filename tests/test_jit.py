@@ -369,3 +369,29 @@ def test_a_step_over_all_devices_is_replayed(child: Child) -> None:
         """,
         env={"CPU_NUM_DEVICES": "4"},
     )
+
+
+@pytest.mark.slow
+def test_a_language_model_with_clipped_gradients_is_replayed() -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
+    config = transformers.LlamaConfig(vocab_size=100, max_position_embeddings=32, **sizes)
+    losses: list[list[float]] = []
+    for wrap in (lambda step: step, xla_go.jit):
+        torch.manual_seed(0)
+        model = transformers.LlamaForCausalLM(config).to("xla")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+        def step(tokens: torch.Tensor, model: Any = model, optimizer: Any = optimizer) -> torch.Tensor:
+            loss = model(input_ids=tokens, labels=tokens).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+
+        call, before = wrap(step), replays()
+        batches = [torch.randint(100, (2, 16), generator=torch.Generator().manual_seed(seed)) for seed in range(CALLS)]
+        losses.append([call(tokens.to("xla")).item() for tokens in batches])
+    assert losses[0] == losses[1]
+    assert replays() - before >= CALLS - 3
