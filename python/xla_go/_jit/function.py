@@ -78,7 +78,7 @@ class JitFunction:
         numbers = _flatten(args, tensors), _flatten(kwargs, tensors) if kwargs else None
         variables = self._state.variables()
         parameters = self._state.parameters()
-        gradients = [parameters[i].grad for i in self._distinct if i < len(parameters)]
+        gradients = [getattr(parameters[i], "grad", None) for i in self._distinct if i < len(parameters)]
         key = (numbers, _modes(), self._state.numbers(variables), tuple([g is None for g in gradients]))
         program = self._programs.get(key)
         if program is not None and program.confirmed:
@@ -105,6 +105,7 @@ class JitFunction:
                 return self._recorded(program, tensors, args, kwargs)
         finally:
             _thread.tracing = False
+            self._distinct = _distinct(self._state.parameters())
 
     def _recorded(self, program: _Program, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> Any:
         """A call of the function, recorded where it can be. Whatever it has traced is a step that is queued."""
@@ -144,7 +145,6 @@ class JitFunction:
         finally:
             if recording is not None:
                 self._adapter.record_cancel(recording)
-        self._distinct = _distinct(self._state.parameters())
         self._end_step(device)
         self._note(program, refusal)
         return tree_unflatten(results, layout)
