@@ -42,8 +42,8 @@ type recordedInput struct {
 	hasValue   bool
 	dtype      dtype.Dtype
 	dims       []int64
-	sharedWith int // the first input with the same value: the two are one parameter
-	output     int // 1 + the result that replaces the value, 0 for none
+	sharedWith int  // the first input with the same value: the two are one parameter
+	output     int  // 1 + the result that replaces the value, 0 for none
 	givenUp    bool // by the program itself: see ir.Buffer.GiveUp
 	layout     layout
 }

@@ -28,9 +28,9 @@ type step struct {
 	outputs    []*ir.Buffer // not retained, so that what is overwritten before it is made takes no memory
 	kept       int          // the smallest output, which is retained: it tells how the run has ended
 	scalars    []byte
-	stacks     []ir.Stack    // of the nodes of the executable's program, nil for none
-	replicas   int           // that run it together, 0 for one without collectives
-	withheld   []int         // donors of the executable that this run must not consume
+	stacks     []ir.Stack // of the nodes of the executable's program, nil for none
+	replicas   int        // that run it together, 0 for one without collectives
+	withheld   []int      // donors of the executable that this run must not consume
 	givenAway  []givenAway
 	checked    client.Data   // which check of the program failed; nil where it has none. See verify
 	fence      chan struct{} // closed when every output has data or an error
