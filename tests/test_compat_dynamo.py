@@ -24,6 +24,9 @@ def test_graph_runs_on_other_values(child: Child) -> None:
     ids, values = _XLAC._get_tensors_xla_device_data_node(outputs)
     assert ids == [_XLAC._xla_get_tensor_id(one) for one in (c, b, a)], ids  # last operands first, as torch_xla has them
     assert _XLAC._get_tensors_handle(values) == _XLAC._get_tensors_handle([c, b, a])
+    hlo = _XLAC._get_xla_tensors_hlo([torch.cat([(a * 2.5)[0], torch.ones(7).to("xla")]) * 1.5])  # numbered alike
+    assert "{(f32[7]{0}, f32[1,2]{1,0}, u32[2]{0})->" in hlo and "(p0: f32[7], p1: f32[1,2], p2: u32[2])" in hlo, hlo
+    assert "%p0.2 = f32[7]{0} parameter(0)" in hlo and "f32[1,2]{1,0} %p1.1, " in hlo and "concatenate(f32[2]{0} %reshape.9, f32[7]{0} %p0.2)" in hlo, hlo
     number = _XLAC._get_graph_hash(outputs)
     met.clear_all()
     _XLAC._xla_warm_up_cache(outputs, [])

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from xla_go._dynamo import config
+
 # In place as soon as install() has run: a program reaches them as attributes of torch_xla.
 _MODULES = {
     "torch_xla": "xla_go.compat.torch_xla",
@@ -121,7 +123,7 @@ def install() -> None:
             setattr(sys.modules[parent], child, sys.modules[name])
     importlib.import_module("xla_go.compat._patched").apply()
     importlib.import_module("xla_go.compat._processes").follow()
-    importlib.import_module("xla_go._dynamo.config").pad_sizes = False
+    config.pad_sizes = False
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
 

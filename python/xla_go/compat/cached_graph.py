@@ -21,35 +21,9 @@ SEED_NUMBER = -127389
 # Programs that are kept; beyond it those that nobody has run the longest go.
 KEPT = 2048
 
-_LINE = re.compile(r"%(\d+) = ([\w:.]+)\(([^)]*)\)")
 _PARAMETER = re.compile(r"%\d+ = parameter\(\) : (\w+)\[([\d,]*)\]")
 _programs: OrderedDict[bytes, _Program] = OrderedDict()
 atexit.register(_programs.clear)  # while there is a runtime to give them back to
-
-
-def _last_operand_first(ir: str) -> list[int]:
-    """The numbers of a program's parameters in the order in which torch_xla comes to them: post-order, last operands first."""
-    operands: dict[str, list[str]] = {}
-    parameters: dict[str, int] = {}
-    *lines, returned = ir.splitlines()
-    for line in lines:
-        if (match := _LINE.match(line)) is None:
-            continue
-        operands[match[1]] = re.findall(r"%(\d+)", match[3])
-        if match[2] == "parameter":
-            parameters[match[1]] = len(parameters)
-    order: list[int] = []
-    seen: set[str] = set()
-    stack = re.findall(r"%(\d+)", returned)[::-1]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in parameters:
-            order.append(parameters[node])
-        stack += operands.get(node, [])
-    return order
 
 
 def _storages(tensors: Sequence[torch.Tensor]) -> tuple[int, str]:
@@ -75,7 +49,7 @@ def device_data(tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[torch.
     values = [torch.zeros(sizes, dtype=_TORCH[element], device=tensors[-1].device) for element, sizes in shapes]
     numbers = [_adapter.storage_id(one) for one in values]
     _runtime.call("ShareParameters", device, storages, ",".join(map(str, numbers)))
-    order = _last_operand_first(ir)
+    order = graph_text.last_operand_first(ir)
     return [held[i] or numbers[i] for i in order], [values[i] for i in order]
 
 
@@ -93,7 +67,7 @@ class _Program:
         self._results = [(tuple(one.shape), one.dtype) for one in unique.values()]
         device, storages = _storages(list(unique.values()))
         self._device = torch.device("xla", device)
-        self._order = _last_operand_first(_runtime.call("GraphText", device, storages, "ir"))
+        self._order = graph_text.last_operand_first(_runtime.call("GraphText", device, storages, "ir"))
         built = json.loads(_runtime.call("GraphModule", device, storages, "graph"))
         self._name = str(devices()[device])
         self._scalars = bytes.fromhex(built["scalars"])

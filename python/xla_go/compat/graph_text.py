@@ -13,6 +13,7 @@ from xla_go._torch_dlpack import _ELEMENTS
 from xla_go.spmd._tensor import sharding
 
 _NODE = re.compile(r"%(\d+) = ([\w:.]+)\((.*?)\) : (\w+)\[([\d,]*)\]( .*)?")
+_NODE_START = re.compile(r"%(\d+) = ([\w:.]+)\(([^)]*)\)")
 # torch_xla's names of what is not an operator.
 _NAMES = {"parameter": "xla::device_data", "scalar": "prim::Constant"}
 
@@ -70,9 +71,69 @@ def tensors_text(tensors: Sequence[torch.Tensor]) -> str:
     return "\n".join(["IR {", *written, "}", ""])
 
 
+def last_operand_first(ir: str) -> list[int]:
+    """The numbers of a program's parameters in the order in which torch_xla comes to them: post-order, last operands first."""
+    operands: dict[str, list[str]] = {}
+    parameters: dict[str, int] = {}
+    *lines, returned = ir.splitlines()
+    for line in lines:
+        if (match := _NODE_START.match(line)) is None:
+            continue
+        operands[match[1]] = re.findall(r"%(\d+)", match[3])
+        if match[2] == "parameter":
+            parameters[match[1]] = len(parameters)
+    order: list[int] = []
+    seen: set[str] = set()
+    stack = re.findall(r"%(\d+)", returned)[::-1]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in parameters:
+            order.append(parameters[node])
+        stack += operands.get(node, [])
+    return order
+
+
 def tensors_hlo(tensors: Sequence[torch.Tensor]) -> str:
-    """The text of the HLO module that would compute the tensors, with the types of operands before their names."""
+    """The text of the HLO module that would compute the tensors, with the types of operands before their names.
+
+    Its parameters are numbered as the values of _get_tensors_xla_device_data_node are; scalars come after them.
+    """
+    graph = _graph(tensors)
+    return with_operand_types(_with_parameters(graph.hlo, last_operand_first(graph.ir)))
+
+
+def computation_hlo(tensors: Sequence[torch.Tensor]) -> str:
+    """tensors_hlo, with parameters in the order in which the program first takes them."""
     return with_operand_types(_graph(tensors).hlo)
+
+
+_ARRAY = r"\w+\[[\d,]*\](?:\{[^}]*\})?"
+
+
+def _with_parameters(text: str, order: Sequence[int]) -> str:
+    """HLO text in which what was parameter order[j] is parameter j. As it is where parameters are one tuple."""
+    head, entry, body = text.partition("\nENTRY ")
+    signature, brace, instructions = body.partition("{\n")
+    lists = [re.search(pattern, where) for pattern, where in ((rf"\(((?:{_ARRAY}(?:, )?)*)\)->", head), (rf"\(((?:p\d+: {_ARRAY}(?:, )?)*)\) ->", signature))]
+    if any(found is None or len(re.findall(_ARRAY, found[1])) < len(order) for found in lists) or list(order) == sorted(order):
+        return text
+    place = {str(old): new for new, old in enumerate(order)}
+
+    def reordered(found: re.Match[str], item: str, where: str) -> str:
+        items = re.findall(item, found[1])
+        moved = [items[old] for old in order] + items[len(order) :]
+        moved = [re.sub(r"^p\d+", f"p{new}", one) for new, one in enumerate(moved)]
+        return where[: found.start(1)] + ", ".join(moved) + where[found.end(1) :]
+
+    layout, parameters = lists
+    assert layout is not None and parameters is not None
+    head, signature = reordered(layout, _ARRAY, head), reordered(parameters, rf"p\d+: {_ARRAY}", signature)
+    for pattern, form in ((r"%p(\d+)\.", "%p{}."), (r" parameter\((\d+)\)", " parameter({})")):
+        instructions = re.sub(pattern, lambda one, form=form: form.format(place.get(one[1], one[1])), instructions)  # type: ignore[misc]
+    return head + entry + signature + brace + instructions
 
 
 _INSTRUCTION = re.compile(r"^(\s+(?:ROOT )?)(%[\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\(([^()]*)\)", re.MULTILINE)

@@ -381,7 +381,7 @@ def get_computation_hlo(computation: Computation | ModuleComputation) -> str:
         return graph_text.with_operand_types(computation.module.text())
     arguments = [xlac._xla_create_placeholder_tensor(one.sizes, Op.to_torch_type(one.dtype)) for one in computation.shapes]
     result = computation(*map(Op, arguments)).op
-    return graph_text.tensors_hlo(list(result) if isinstance(result, tuple) else [result])
+    return graph_text.computation_hlo(list(result) if isinstance(result, tuple) else [result])
 
 
 def tensor_shape(tensor: Any, device: Any = "") -> Any:
