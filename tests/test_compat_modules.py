@@ -49,6 +49,26 @@ def test_pure_functions_are_traced_once_for_each_kind_of_arguments(child: Child)
     assert layer[0].weight.grad.shape == (2, 3)
     first, second = module(torch.ones(4, 3, device="xla")), module(torch.ones(4, 3, device="xla"))
     assert first.ne(second).any().item()   # what is replayed draws new numbers
+
+    import torch_xla.core.xla_builder as xb
+    xb._JAX_TO_XLA_COMPUTATION_CACHE.clear()
+    seeded = assume_pure(torch.rand_like, add_rng_seed_argument=True)
+    x = torch.zeros(8, device="xla")
+    assert seeded(x, rng_seed=1).equal(seeded(x, rng_seed=1)) and xb._jax_to_xla_computation_cache_elements() == 1
+    with pytest.raises(AssertionError, match="rng_seed"):
+        seeded(x)
+    computation = xb.computation_from_module_proto("named", module._pure.programs[0].serialized)
+    assert "dot" in xb.get_computation_hlo(computation)
+
+    from torch_xla.experimental.mark_pattern_utils import StableHLOCompositeBuilder
+    from torch_xla.experimental import xla_marker
+    builder = StableHLOCompositeBuilder("test.part", {"scale": 2})
+    marked = builder.mark_outputs(-builder.mark_inputs(x.requires_grad_()))
+    marked = torch.ops.xla.mark_tensor(torch.ops.xla.mark_tensor(marked, "test.p", 0, "0", True) + 1, "test.p", 0, "0", False, xla_marker.serialize_composite_attr({"n": [1, 2]}))
+    text = xm.get_stablehlo([marked])
+    assert 'stablehlo.composite "test.part" ' in text and "{composite_attributes = {n = dense<[1, 2]> : tensor<2xi64>}" in text
+    marked.sum().backward()
+    assert x.grad.tolist() == [-1] * 8
     """
     )
 

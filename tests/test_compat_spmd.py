@@ -162,7 +162,8 @@ def test_devices_seeds_and_files_of_graphs(child: Child) -> None:
     context.build([x * 3])
     computation = xb.computation_from_module_proto("named", context.hlo())
     assert "multiply(f32[2]" in xb.get_computation_hlo(computation)
-    refuses(xla_go.errors.UnimplementedError, "no node", computation, x)
+    given = [xb.Op(one.to("xla")) for one in context.device_parameter_id_tensor_mapping().values()]
+    assert computation(*given).op.tolist() == (x * 3).tolist()
     dist.init_process_group("xla", init_method="xla://")
     assert (dist.get_rank(), dist.get_world_size()) == (0, 1)
     y = torch.ones(2, device="xla")

@@ -42,8 +42,7 @@ func TestWhatLiesBetweenMarksIsACall(t *testing.T) {
 	sum := b.Binary(hlo.Add, inner, b.Full(dtype.F32, 3, 3))
 	first := out(b.Binary(hlo.Multiply, sum, y), "test.part", "0", 0, `{"b": true, "a": [1.5, 2], "c": [1, 2], "d": "\"", "e f": 0.1}`)
 	second := out(sum, "test.part", "0", 1, "")
-	module, err := outlined(t, b, hlo.FullyMarked, b.Binary(hlo.Subtract, first, second), second, p)
-	if err == nil {
+	if _, err := outlined(t, b, hlo.FullyMarked, b.Binary(hlo.Subtract, first, second), second, p); err == nil {
 		t.Fatal("expected a list of two kinds to be refused")
 	}
 	b, x, y = marked()
@@ -53,7 +52,8 @@ func TestWhatLiesBetweenMarksIsACall(t *testing.T) {
 	sum = b.Binary(hlo.Add, inner, b.Full(dtype.F32, 3, 3))
 	first = out(b.Binary(hlo.Multiply, sum, y), "test.part", "0", 0, `{"b": true, "a": [1.5, 2.0], "c": [1, 2], "d": "\"", "e f": 0.1}`)
 	second = out(sum, "test.part", "0", 1, "")
-	if module, err = outlined(t, b, hlo.FullyMarked, b.Binary(hlo.Subtract, first, second), second, p); err != nil {
+	module, err := outlined(t, b, hlo.FullyMarked, b.Binary(hlo.Subtract, first, second), second, p)
+	if err != nil {
 		t.Fatal(err)
 	}
 	m, err := hlo.Module(module)

@@ -247,7 +247,10 @@ func renumber(list []int64, numbers map[int64]int64) {
 
 // frames gives the stack that begins with a frame of an index, the innermost first; numbers that are not there end it.
 func frames(index *pb.StackFrameIndexProto, number int32) (stack []Frame) {
-	for number > 0 && int(number) <= len(index.GetStackFrames()) && len(stack) < len(index.StackFrames) {
+	for range index.GetStackFrames() { // each once at most: they may name each other in a circle
+		if number <= 0 || int(number) > len(index.StackFrames) {
+			break
+		}
 		frame := index.StackFrames[number-1]
 		if at := int(frame.FileLocationId); at > 0 && at <= len(index.FileLocations) {
 			l := index.FileLocations[at-1]

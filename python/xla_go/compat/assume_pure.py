@@ -87,7 +87,7 @@ class PureModule(torch.nn.Module):
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self._module = module
-        self._pure = assume_pure(lambda state, args, kwargs: torch.func.functional_call(module, state, args, kwargs))
+        self._pure = PureFunction(lambda state, args, kwargs: torch.func.functional_call(module, state, args, kwargs))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         state = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
