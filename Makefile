@@ -165,15 +165,17 @@ test-memory: $(STAMPS)/build-venv ## the PJRT layer with the address sanitizer, 
 	go test -asan ./pjrt/...
 	GOEXPERIMENT=cgocheck2 go test ./pjrt/...
 
-# The adapter is built anew, in a directory of its own, and loaded into an ordinary Python: the sanitizer's library comes first.
-# The detector of leaks is off: Python and torch keep what they have to their end. torch's vptr checks need its types.
+# The adapter is built anew, in a directory of its own, and loaded into an ordinary Python: the sanitizers' libraries come first,
+# but not where the compiler runs, so the adapter is built before, by an import that cannot load it yet. The detector of leaks is
+# off: Python and torch keep what they have to their end. Checks of vptr need torch's types.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
-sanitize: $(STAMPS)/test-installed ## adapter and tests/adapter with the address and the undefined-behaviour sanitizer
-	rm -rf build/sanitize && mkdir -p build/sanitize && cd build/sanitize && \
-	  rm -rf $$($(TEST)/bin/python -c 'import importlib.util as u; print(u.find_spec("xla_go").submodule_search_locations[0])')/torch_adapter/prebuilt && \
-	  CXX="g++ $(SANITIZE)" XLA_GO_CACHE_DIR=$(CURDIR)/build/sanitize/cache ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1 \
+SANITIZED := tests/test_step.py tests/test_views.py
+sanitize: $(STAMPS)/test-venv $(STAMPS)/develop-wheel ## the adapter with the address and the undefined-behaviour sanitizer, over SANITIZED
+	rm -rf build/sanitize && mkdir -p build/sanitize && $(call install_wheel,$(TEST),build/develop) && rm -f $(STAMPS)/test-installed
+	cd build/sanitize && export CXX="g++ $(SANITIZE)" XLA_GO_CACHE_DIR=$(CURDIR)/build/sanitize/cache && { $(TEST)/bin/python -c "import xla_go" 2>&1 | tail -1; } && \
+	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
-	  $(TEST)/bin/python -m pytest -q --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml $(CURDIR)/tests/test_views.py $(CURDIR)/tests/test_step.py $(CURDIR)/tests/test_errors.py $(PYTEST)
+	  $(TEST)/bin/python -m pytest -q --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -m "not slow" $(addprefix $(CURDIR)/,$(SANITIZED)) $(PYTEST)
 
 # They ask databases on the network; the rules of ruff on security are part of `make lint`.
 audit: $(STAMPS)/build-venv ## known faults of what we depend on (govulncheck, pip-audit) and gosec
