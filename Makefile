@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz test-python test-oldest test-full conform test-memory lint docs bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
+.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz soak sanitize audit reliability test-python test-oldest test-full conform test-memory lint docs bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,18 +135,14 @@ test-go: $(STAMPS)/build-venv $(STAMPS)/plugins ## go vet and go test -race
 	go vet ./...
 	go test -race ./...
 
-# Each for a time of its own; what they find is kept in testdata/fuzz and is tried by every `go test` from then on.
+# What they find is kept in testdata/fuzz and is tried by every `go test` from then on.
 FUZZTIME := 10m
-fuzz: ## every fuzz target of the Go code for FUZZTIME (10m)
-	@for package in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
-	  for target in $$(cat $$package/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p'); do \
-	    echo "$$package $$target"; go test ./$$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
-	  done; done
+fuzz: ## every fuzz target of the Go code for FUZZTIME (10m); FUZZ=--note keeps the numbers for docs/reliability.md
+	$(PYTHON) tests/reliability/fuzz.py $(FUZZTIME) $(FUZZ)
 
-# From an empty directory, so that only the installed wheel can be imported.
-define run_pytest
-mkdir -p build/pytest && cd build/pytest && $(1)/bin/python -m pytest -n 2 --dist worksteal --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml $(CURDIR)/tests $(2) $(PYTEST)
-endef
+SOAK_MINUTES := 120
+soak: $(STAMPS)/test-installed ## one process that trains, reads, fails, forks and compiles for SOAK_MINUTES (120); nothing may grow
+	mkdir -p build/soak && cd build/soak && $(TEST)/bin/python $(CURDIR)/benchmarks/soak.py --minutes $(SOAK_MINUTES)
 
 test-python: $(STAMPS)/test-installed $(STAMPS)/plugins ## pytest against the installed wheel with the newest torch; PYTEST=... adds arguments
 	$(call run_pytest,$(TEST),-m "not slow")
@@ -168,6 +164,25 @@ conform: $(STAMPS)/test-installed $(STAMPS)/plugins build/testplugin.so ## the t
 test-memory: $(STAMPS)/build-venv ## the PJRT layer with the address sanitizer, and with all of cgo's checks
 	go test -asan ./pjrt/...
 	GOEXPERIMENT=cgocheck2 go test ./pjrt/...
+
+# The adapter is built anew, in a directory of its own, and loaded into an ordinary Python: the sanitizers' libraries come first,
+# but not where the compiler runs, so the adapter is built before, by an import that cannot load it yet. The detector of leaks is
+# off: Python and torch keep what they have to their end. Checks of vptr need torch's types.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
+SANITIZED := tests/test_step.py tests/test_views.py
+sanitize: $(STAMPS)/test-venv $(STAMPS)/develop-wheel ## the adapter with the address and the undefined-behaviour sanitizer, over SANITIZED
+	rm -rf build/sanitize && mkdir -p build/sanitize && $(call install_wheel,$(TEST),build/develop) && rm -f $(STAMPS)/test-installed
+	cd build/sanitize && export CXX="g++ $(SANITIZE)" XLA_GO_CACHE_DIR=$(CURDIR)/build/sanitize/cache && { $(TEST)/bin/python -c "import xla_go" 2>&1 | tail -1; } && \
+	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	  $(TEST)/bin/python -m pytest -q --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -m "not slow" $(addprefix $(CURDIR)/,$(SANITIZED)) $(PYTEST)
+
+# They ask databases on the network; the rules of ruff on security are part of `make lint`.
+audit: $(STAMPS)/build-venv ## known faults of what we depend on (govulncheck, pip-audit) and gosec
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+	go run github.com/securego/gosec/v2/cmd/gosec@v2.30.0 -quiet -exclude=G103,G104,G115,G204,G304 -exclude-generated ./...
+	$(BUILD)/bin/python $(PIP) install pip-audit
+	$(BUILD)/bin/python -m pip_audit --requirement tests/requirements-build.txt
 
 lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-format
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; }
@@ -212,6 +227,9 @@ gen-check: gen ## fail where a generated file is not what `make gen` writes
 
 fallbacks: $(STAMPS)/test-installed ## write docs/fallbacks.md anew from the data files of tests/opinfo
 	PYTHONPATH=tests $(TEST)/bin/python -m opinfo --fallbacks
+
+reliability: ## write the tables of docs/reliability.md anew from the data files of tests/reliability
+	$(PYTHON) tests/reliability/page.py
 
 gen-abi: ## write the layout of a PJRT header for the tests: make gen-abi HEADER=path
 	sh pjrt/testdata/gen_abi.sh "$(HEADER)"

@@ -10,7 +10,7 @@ import torch
 
 import xla_go
 from support import Child
-from xla_go import errors
+from xla_go import _compiles, errors
 
 pytestmark = pytest.mark.once
 
@@ -31,6 +31,21 @@ SIGNALLED = """
 def test_sigterm_ends_a_process_that_waits(child: Child) -> None:
     done = child(SIGNALLED.format(prepare="", name="SIGTERM"), check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, ""), done
+
+
+def test_ctrl_c_while_a_compile_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks for the line of a compile must not fail the step, and must not swallow the user's Ctrl-C."""
+
+    def interrupted() -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_compiles, "locate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        torch.arange(5.0, device="xla").mul(7).erf().cpu()
+        for _ in range(1000):  # the handler runs between two instructions of Python
+            pass
+    assert torch.arange(3.0, device="xla").mul(7).tolist() == [0, 7, 14]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
@@ -91,7 +106,7 @@ FORKS = """
     forked("used", True)
     other = value * 2
     forked("pending", True)
-    for number in range(40):
+    for number in range(15):
         other = torch.softmax(other @ value, -1) + torch.sin(other) * number
     xla_go.sync()
     forked("compiling", True)

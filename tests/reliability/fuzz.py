@@ -48,9 +48,10 @@ def main() -> int:
         print(f"{package} {name}: {'FAILED' if tried is None else f'{tried:,} inputs'}", flush=True)
         if tried is None:
             failed.append(name)
-        else:
-            rows.append(f"{package}\t{name}\t{tried}\t{arguments.time}\n")
-    if arguments.note and not failed:
+            continue
+        rows.append(f"{package}\t{name}\t{tried}\t{arguments.time}\n")
+        if not arguments.note:
+            continue
         NOTED.write_text("# package\ttarget\tinputs\ttime\n" + "".join(rows), encoding="utf-8")
     return 1 if failed else 0
 

@@ -67,6 +67,17 @@ class GilHold {
   PyGILState_STATE state_;
 };
 
+// Tells of an exception of what must not fail an operator, which is dropped. A Ctrl-C that came in
+// it is for the user's code.
+void drop_exception(PyObject* where) {
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
+    PyErr_Clear();
+    PyErr_SetInterrupt();
+  } else {
+    PyErr_WriteUnraisable(where);
+  }
+}
+
 void mark_forked_child() { in_forked_child.store(true, std::memory_order_relaxed); }
 
 const xla_go_table* ask_python_for_table() {
@@ -181,7 +192,7 @@ void report_compiles(int64_t started) {
   PyObject* module = PyImport_ImportModule("xla_go._compiles");
   PyObject* done = module != nullptr ? PyObject_CallMethod(module, "locate", nullptr) : nullptr;
   if (done == nullptr) {
-    PyErr_WriteUnraisable(module);  // a place that is not known must not fail the step
+    drop_exception(module);  // a place that is not known must not fail the step
   }
   Py_XDECREF(done);
   Py_XDECREF(module);
@@ -198,7 +209,7 @@ void report_stack(const xla_go_table& table) {
   PyObject* module = PyImport_ImportModule("xla_go._stacks");
   PyObject* number = module != nullptr ? PyObject_CallMethod(module, "current", nullptr) : nullptr;
   if (number == nullptr) {
-    PyErr_WriteUnraisable(module);  // a place that is not known must not fail the operator
+    drop_exception(module);  // a place that is not known must not fail the operator
     table.set_stack(0);
   } else {
     table.set_stack(static_cast<int32_t>(PyLong_AsLong(number)));
