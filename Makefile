@@ -144,6 +144,11 @@ SOAK_MINUTES := 120
 soak: $(STAMPS)/test-installed ## one process that trains, reads, fails, forks and compiles for SOAK_MINUTES (120); nothing may grow
 	mkdir -p build/soak && cd build/soak && $(TEST)/bin/python $(CURDIR)/benchmarks/soak.py --minutes $(SOAK_MINUTES)
 
+# From an empty directory, so that only the installed wheel can be imported.
+define run_pytest
+mkdir -p build/pytest && cd build/pytest && $(1)/bin/python -m pytest -n 2 --dist worksteal --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml $(CURDIR)/tests $(2) $(PYTEST)
+endef
+
 test-python: $(STAMPS)/test-installed $(STAMPS)/plugins ## pytest against the installed wheel with the newest torch; PYTEST=... adds arguments
 	$(call run_pytest,$(TEST),-m "not slow")
 
@@ -185,6 +190,7 @@ audit: $(STAMPS)/build-venv ## known faults of what we depend on (govulncheck, p
 	$(BUILD)/bin/python -m pip_audit --requirement tests/requirements-build.txt
 
 lint: $(STAMPS)/build-venv ## gofmt, go vet, staticcheck, ruff, mypy, clang-format
+	@$(MAKE) --no-print-directory -n test-python | grep -q -- "-m pytest" || { echo "make test-python: expected it to run pytest"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...

@@ -76,6 +76,21 @@ def test_one_trace_at_a_time(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "d").read_text())["traceEvents"]
 
 
+def test_a_trace_has_the_programs_that_ran(tmp_path: Path) -> None:
+    x = torch.randn(5, 5).to("xla")
+    with xla_go.debug.scope("named by the user"):
+        y = x @ x
+    with xla_go.profiler.trace(tmp_path / "trace"):
+        xla_go.sync()
+    written = (tmp_path / "trace.xplane.pb").read_bytes()
+    assert b"/host:metadata" in written and b"Hlo Proto" in written
+    assert b"named by the user" in written and b"dot" in written
+    assert y.shape == (5, 5)
+    with xla_go.profiler.trace(tmp_path / "empty"):
+        pass
+    assert b"/host:metadata" not in (tmp_path / "empty.xplane.pb").read_bytes()
+
+
 PROFILED = """
     import json, os, sys, time, warnings
     import xla_go

@@ -5,6 +5,7 @@ import (
 
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/current"
+	"xla_go/gosrc/dispatch"
 	"xla_go/gosrc/status"
 	"xla_go/gosrc/xspace"
 )
@@ -52,6 +53,28 @@ func StopPluginProfile() (handle int64, err error) {
 		return 0, err
 	}
 	return byteResults.Add(recorded), nil
+}
+
+// TracePrograms begins to note which programs of device xla run. It does nothing before the first tensor.
+func TracePrograms() {
+	if space := dispatch.Space(); space != nil {
+		space.Core.TracePrograms()
+	}
+}
+
+// TracedPrograms ends that and gives the programs, optimized, in the plane of a serialized XSpace that XProf and TensorBoard look
+// for them in, as a handle for BytesLength and TakeBytes; 0 where nothing was begun.
+func TracedPrograms() (handle int64, err error) {
+	defer guard(&err)
+	space := dispatch.Space()
+	if space == nil {
+		return 0, nil
+	}
+	names, modules, err := space.Core.TracedPrograms()
+	if err != nil || len(modules) == 0 {
+		return 0, err
+	}
+	return byteResults.Add(xspace.Programs(names, modules)), nil
 }
 
 // PluginEvents gives the events of a recording, whose handle stays open, as a JSON list of objects: plane, line_id, line,

@@ -31,7 +31,8 @@ type Core struct {
 	options Options
 	dumped  atomic.Int64 // programs written to DumpDirectory
 
-	graphs      atomic.Pointer[graphFiles] // nil for none
+	graphs      atomic.Pointer[graphFiles]   // nil for none
+	traced      atomic.Pointer[programTrace] // nil for none
 	persistence *persistence               // nil for none
 	compiles    compileLog
 	analysis    analysis

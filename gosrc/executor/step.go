@@ -315,6 +315,9 @@ func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err erro
 		return d.launchPartitioned(s, arguments)
 	}
 	countExecute.Add(1)
+	if trace := d.core.traced.Load(); trace != nil {
+		trace.note(e)
+	}
 	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: e.eager}
 	outputs, err = d.core.client.ExecuteComputation(e.computation, arguments, d.name, options)
 	outputs, err = s.takeChecked(outputs, err)

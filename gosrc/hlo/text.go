@@ -36,6 +36,16 @@ func Dump(module []byte) (string, error) {
 	return p.String(), nil
 }
 
+// NamedModule gives a module (see Dump) as an HloModuleProto, and its name.
+func NamedModule(module []byte) (name string, serialized []byte, err error) {
+	m, err := decode("named_module", module)
+	if err != nil {
+		return "", nil, err
+	}
+	serialized, err = proto.Marshal(m)
+	return m.Name, serialized, err
+}
+
 // ProtoText writes a module in the text format of protocol buffers.
 func ProtoText(module []byte) (string, error) {
 	m, err := decode("proto_text", module)

@@ -1,4 +1,4 @@
-// Package xspace reads what a plugin's profiler gives: a serialized XSpace, planes (a device, or the host's threads) of
+// Package xspace reads what a plugin's profiler gives, and writes which programs ran: a serialized XSpace, planes (a device, or the host's threads) of
 // lines of events.
 package xspace
 

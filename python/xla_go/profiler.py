@@ -26,7 +26,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     steps, so that they are in the trace. Raises FailedPreconditionError where another trace is going on.
 
     The spans are also in a file beside the trace, named `path` and ".xplane.pb", in the form that XProf and TensorBoard read (a
-    serialized XSpace): there those of the client's methods have torch_xla's names (PjRtComputationClient::Compile, ...).
+    serialized XSpace): there those of the client's methods have torch_xla's names (PjRtComputationClient::Compile, ...), and the
+    programs that ran are there as the compiler has left them, with the names that `xla_go.debug.scope` gave to operators.
 
     Where the plugin has a profiler (`python -m xla_go doctor` lists Profiler among its extensions), and the runtime has
     started before the block, the plugin's own events are in the trace too, each of its planes (a device, the host's
@@ -37,6 +38,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
         raise errors.FailedPreconditionError("trace(): expected no trace to be going on, there is one")
     finished = False
     plugin = _start_plugin_profile()
+    _runtime.call("TracePrograms")
     try:
         yield
         _runtime.wait("QueueWaitBegin")
@@ -46,6 +48,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     finally:
         recorded = json.loads(_runtime.call("StopTrace", _OWNER))
         of_plugin, raw = _stop_plugin_profile() if plugin else ([], b"")
+        raw += _traced_programs()
         if finished or recorded["spans"]:
             ours = _events(recorded["spans"])
             with open(os.fspath(path) + ".xplane.pb", "wb") as file:
@@ -63,6 +66,11 @@ def _start_plugin_profile() -> bool:
     except errors.XlaError as error:
         warnings.warn(f"trace(): the plugin's profiler does not start, its events will be missing: {error}", stacklevel=4)
         return False
+
+
+def _traced_programs() -> bytes:
+    handle = _runtime.call("TracedPrograms")
+    return _runtime.take_bytes(handle) if handle else b""
 
 
 # The client's methods behind metrics of times.
