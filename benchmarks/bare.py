@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,24 @@ _NAMES = {"pred": "bool", "bf16": "bfloat16", **{f"{kind}{bits}": f"{name}{bits}
 _ALIAS = re.compile(r"\{(\d+)\}: \((\d+), \{\}")
 
 
-def newest_program() -> Path:
-    """The program that was compiled last."""
-    return max(Path(os.environ["XLA_GO_DUMP_DIRECTORY"]).glob("*.hlo.pb"))
+def program_of(shapes: list[list[int]]) -> Path:
+    """The program that was compiled last among those that overwrite values of all these shapes."""
+    wanted = Counter(f"f32[{','.join(map(str, shape))}]" for shape in shapes)
+    for program in sorted(Path(os.environ["XLA_GO_DUMP_DIRECTORY"]).glob("*.hlo.pb"), reverse=True):
+        header = _header(program)
+        parameters = re.findall(r"\w+\[[\d,]*\]", header.split("entry_computation_layout=")[1].split("->")[0])
+        if not wanted - Counter(parameters[parameter] for parameter, _ in _overwritten(header)):
+            return program
+    raise LookupError("expected the program of a step among those that were compiled, got none: has it been run?")
+
+
+def _header(program: Path) -> str:
+    return program.with_name(program.name.replace(".hlo.pb", ".hlo.txt")).read_text().splitlines()[0]
+
+
+def _overwritten(header: str) -> list[tuple[int, int]]:
+    """The parameters whose memory results take, each with the result."""
+    return [(int(parameter), int(output)) for output, parameter in _ALIAS.findall(header.split("entry_computation_layout")[0])]
 
 
 def value_of(shape: str) -> np.ndarray[Any, Any]:
@@ -39,8 +55,7 @@ def value_of(shape: str) -> np.ndarray[Any, Any]:
 
 def microseconds(program: Path, repeats: int, count: int) -> float:
     """A run's share of count runs that are queued one after the other and waited for at their end; the least of repeats."""
-    text = program.with_name(program.name.replace(".hlo.pb", ".hlo.txt")).read_text().splitlines()[0]
-    overwritten = [(int(parameter), int(output)) for output, parameter in _ALIAS.findall(text.split("entry_computation_layout")[0])]
+    overwritten = _overwritten(_header(program))
     computation = client.compile(program.read_bytes(), "hlo")
     arguments = [client.upload(value_of(shape)) for shape in computation.parameters]
 
@@ -64,8 +79,8 @@ def microseconds(program: Path, repeats: int, count: int) -> float:
     return best / count * 1e6
 
 
-def bare(step_of: Callable[[Any], Callable[[], None]], repeats: int, count: int) -> Callable[[Any], float]:
-    """A workload: the program of the step that step_of makes for a device."""
+def bare(step_of: Callable[[Any], Callable[[], None]], shapes: list[list[int]], repeats: int, count: int) -> Callable[[Any], float]:
+    """A workload: the program of the step that step_of makes for a device, which changes parameters of these shapes."""
     known: list[Path] = []
 
     def run(device: Any) -> float:
@@ -74,7 +89,7 @@ def bare(step_of: Callable[[Any], Callable[[], None]], repeats: int, count: int)
             for _ in range(5):
                 step()
             device.wait()
-            known.append(newest_program())
+            known.append(program_of(shapes))
         return microseconds(known[0], repeats, count)
 
     return run

@@ -110,7 +110,8 @@ def program(name: str, count: int, repeats: int = 3) -> Workload:
         from bare import bare
 
         if name not in _programs:
-            _programs[name] = bare(lambda d: training_step(name, d), repeats, count)
+            shapes = [list(p.shape) for p in models.TRAININGS[name]().model.parameters()]
+            _programs[name] = bare(lambda d: training_step(name, d), shapes, repeats, count)
         return _programs[name](device)
 
     return run

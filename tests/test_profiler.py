@@ -78,8 +78,12 @@ def test_one_trace_at_a_time(tmp_path: Path) -> None:
 
 def test_a_trace_has_the_programs_that_ran(tmp_path: Path) -> None:
     x = torch.randn(5, 5).to("xla")
-    with xla_go.debug.scope("named by the user"):
-        y = x @ x
+    before = xla_go.debug.record_stacks()
+    try:
+        with xla_go.debug.scope("named by the user"):
+            y = x @ x
+    finally:
+        xla_go.debug.record_stacks(before)
     with xla_go.profiler.trace(tmp_path / "trace"):
         xla_go.sync()
     written = (tmp_path / "trace.xplane.pb").read_bytes()

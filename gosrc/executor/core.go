@@ -33,7 +33,7 @@ type Core struct {
 
 	graphs      atomic.Pointer[graphFiles]   // nil for none
 	traced      atomic.Pointer[programTrace] // nil for none
-	persistence *persistence               // nil for none
+	persistence *persistence                 // nil for none
 	compiles    compileLog
 	analysis    analysis
 	replicas    replicas

@@ -201,8 +201,13 @@ func (b *Builder) beginNamed(op Opcode, prefix string, s shape.Shape) (*instruct
 	return n, at
 }
 
+// An operand that is none, because what was to make it has failed, makes the result none.
 func (b *Builder) end(n *instruction, at int, operands ...Value) Value {
 	e := &b.body
+	if slices.ContainsFunc(operands, func(o Value) bool { return o.n == nil }) {
+		e.close(at)
+		return Value{}
+	}
 	if len(operands) > 0 {
 		ids := e.open(36)
 		for _, o := range operands {

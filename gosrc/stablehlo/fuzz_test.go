@@ -39,6 +39,9 @@ func edit(m *pb.HloModuleProto, computation, instruction, field, to byte) {
 	case 6:
 		i.Dimensions = []int64{number}
 	case 7:
+		if i.Shape == nil {
+			i.Shape = &pb.ShapeProto{}
+		}
 		i.Shape.Dimensions = append(i.Shape.Dimensions, number<<(to%60))
 	case 8:
 		i.Shape = nil

@@ -38,7 +38,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
         raise errors.FailedPreconditionError("trace(): expected no trace to be going on, there is one")
     finished = False
     plugin = _start_plugin_profile()
-    _runtime.call("TracePrograms")
+    _runtime.perform("TracePrograms")
     try:
         yield
         _runtime.wait("QueueWaitBegin")
