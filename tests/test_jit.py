@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -212,6 +214,23 @@ def test_a_model_by_itself_is_replayed() -> None:
         for x, _ in training.batches:
             assert torch.equal(model(x).cpu(), training.model(x).cpu())
     assert replays() - before >= CALLS - 3
+
+
+def test_clear_lets_go_of_models() -> None:
+    held: list[Training] = [Training()]
+    step = xla_go.jit(lambda x, y: held[0].step(x, y))
+    batches = held[0].batches
+    for batch in batches[:4]:
+        step(*batch)
+    gone = weakref.ref(held[0].model)
+    held[0] = Training()
+    step.clear()
+    gc.collect()
+    assert gone() is None
+    before = replays()
+    for batch in batches[:5]:
+        step(*batch)
+    assert replays() > before
 
 
 def test_a_method_is_a_function_of_its_object() -> None:

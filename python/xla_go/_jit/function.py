@@ -68,8 +68,10 @@ class JitFunction:
         return jit, (self._function,)
 
     def clear(self) -> None:
-        """Lets go of all programs; the next calls are traced."""
+        """Lets go of all programs, and of the modules and optimizers that were found; the next calls are traced."""
         self._programs.clear()
+        self._state = State(self._function)
+        self._distinct = _distinct(self._state.parameters())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if getattr(_thread, "tracing", False) or torch.compiler.is_compiling():
@@ -237,6 +239,8 @@ def jit(function: Any = None) -> Any:
     optimizer states, gradients and results are as if it had run. It waits for nothing. A call for which the function was
     not traced yet is: with arguments of another shape, other numbers among them, another mode of a module (train, eval), other
     settings of an optimizer (lr), other numbers in variables that the function names, another autocast or grad mode.
+
+    It keeps the modules and optimizers that the function has called, until `step.clear()`.
 
     As with jax.jit, what else the function does in Python happens only where it is traced: prints, counters, conditions on
     numbers that it gets from elsewhere. Results have no graph of autograd. What cannot be replayed is traced at each
