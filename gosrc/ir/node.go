@@ -48,7 +48,7 @@ type Node struct {
 	IsSeed      bool  // a KindScalar that is a random generator's seed
 	Unknown     bool  // it is made of a placeholder, and has no value outside of a region
 	onHost      bool  // a leaf whose upload has not begun, as far as the graph knows
-	_           [4]byte
+	_           [3]byte
 
 	dims       [4]int64
 	Attributes []int64
@@ -157,7 +157,7 @@ func (g *Graph) Scalar(d dtype.Dtype, bits uint64) *Node {
 // Leaf makes the node of a device value and takes over one reference of buffer.
 func (g *Graph) Leaf(buffer *Buffer, d dtype.Dtype, dims []int64) *Node {
 	n := g.New(KindParameter, d, dims)
-	n.Buffer, n.onHost = buffer, buffer.deferred != nil
+	n.Buffer, n.onHost = buffer, buffer != nil && buffer.deferred != nil
 	return n
 }
 
