@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import logging
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -186,6 +187,29 @@ def test_variables_and_arguments_that_are_numbers_are_heeded() -> None:
     x.add_(1)  # a variable's tensor is read anew
     assert scaled(torch.zeros(3).to("xla"), 0).tolist() == [6.0] * 3
     assert scaled(torch.zeros(2, 3).to("xla"), 0).shape == (2, 3)
+
+
+total = 0  # also the name of an attribute
+
+
+def adding(x: torch.Tensor, owner: Any) -> torch.Tensor:
+    return x + owner.total
+
+
+def test_an_attribute_is_no_variable_of_its_name() -> None:
+    global total
+    owner = types.SimpleNamespace(total=2.0)
+    step = xla_go.jit(lambda x: adding(x, owner))
+    by_itself = xla_go.jit(adding)
+    x, before = torch.ones(2).to("xla"), replays()
+    for total in range(6):  # noqa: B007
+        assert step(x).tolist() == [3.0, 3.0]
+        assert by_itself(x, Owner).tolist() == [4.0, 4.0]
+    assert replays() - before == 8
+
+
+class Owner:
+    total = 3.0
 
 
 def test_results_come_as_the_function_gives_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import inspect
 import operator
 import threading
@@ -74,8 +75,8 @@ def _is_data(value: Any) -> bool:
 
 
 def _global_names(code: types.CodeType) -> set[str]:
-    """The names in code, and in the functions that are written within it."""
-    names = set(code.co_names)
+    """The variables of its module that code reads, and that the functions do which are written within it."""
+    names = {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _global_names(constant)
