@@ -154,7 +154,7 @@ def test_interrupt_breaks_a_wait(child: Child) -> None:
         elapsed = time.perf_counter() - start
         assert not result.is_ready(), "the program ended before the interrupt"
         assert elapsed < 1.5, elapsed
-        print("interrupted")
+        print("interrupted", flush=True)
     os._exit(0)   # not to wait for the program
     """
     )

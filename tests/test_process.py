@@ -97,7 +97,7 @@ FORKS = """
                     raise AssertionError(f"{stage}: the child hangs")
                 time.sleep(0.01)
             assert ended[1] == 0, (stage, way, ended)
-        print(stage)
+        print(stage, flush=True)
 
     import xla_go
     forked("imported", False)
