@@ -6,10 +6,24 @@ import (
 
 	"xla_go/gosrc/dtype"
 	"xla_go/gosrc/hlo"
+	pb "xla_go/gosrc/hlo/proto"
 	"xla_go/gosrc/shape"
 	"xla_go/gosrc/stablehlo"
 	"xla_go/gosrc/status"
 )
+
+// verified decodes a module and checks that it is well formed.
+func verified(t *testing.T, module []byte) *pb.HloModuleProto {
+	t.Helper()
+	m, err := hlo.Module(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hlo.Verify("test", m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
 
 // marked is a builder that keeps marks, with x and y as parameters.
 func marked() (b *hlo.Builder, x, y hlo.Value) {
@@ -56,13 +70,7 @@ func TestWhatLiesBetweenMarksIsACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := hlo.Module(module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hlo.Verify("test", m); err != nil {
-		t.Fatal(err)
-	}
+	verified(t, module)
 	readable, err := stablehlo.Readable(module)
 	if err != nil {
 		t.Fatal(err)

@@ -72,13 +72,7 @@ func TestAForeignModuleIsCalledTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := hlo.Module(module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hlo.Verify("test", m); err != nil {
-		t.Fatal(err)
-	}
+	m := verified(t, module)
 	seen := map[int64]bool{}
 	for _, c := range m.Computations {
 		for _, i := range c.Instructions {

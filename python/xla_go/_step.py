@@ -64,6 +64,15 @@ def one_graph() -> Iterator[None]:
         _whole -= 1
 
 
+def cut(device: int, cause: str) -> bool:
+    """Ends the graph of one device, which is queued and not waited for. False where nothing was pending."""
+    adapter = _adapter.load()
+    token = adapter.sync(device, cause)
+    if token:
+        adapter.cancel(token)
+    return bool(token)
+
+
 def cut_after_optimizer_steps() -> None:
     """Ends the graph wherever an optimizer has stepped parameters on the device, so that a loop without `sync` compiles once."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -78,11 +87,8 @@ def _after_optimizer_step(optimizer: Any, arguments: Any, keywords: Any) -> None
         return  # it becomes part of a program, or one of its own
     devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"][:1]}
     for device in devices:
-        if device.type == "xla":
-            adapter = _adapter.load()
-            if token := adapter.sync(device.index or 0, "optimizer step"):
-                adapter.cancel(token)
-                _compiles.raise_failed_checks("optimizer step")
+        if device.type == "xla" and cut(device.index or 0, "optimizer step"):
+            _compiles.raise_failed_checks("optimizer step")
 
 
 def cut_after_backward(tensors: Any) -> None:
@@ -95,9 +101,7 @@ def cut_after_backward(tensors: Any) -> None:
         return
     for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
         if getattr(getattr(tensor, "device", None), "type", "") == "xla":
-            adapter = _adapter.load()
-            if token := adapter.sync(tensor.device.index or 0, "backward"):
-                adapter.cancel(token)
+            if cut(tensor.device.index or 0, "backward"):
                 _compiles.raise_failed_checks("backward")
             return
 
@@ -125,10 +129,8 @@ def no_eager_mode() -> Iterator[None]:
     _runtime.call("SetEager", False)
     try:
         yield
-        adapter = _adapter.load()
-        for index in range(adapter.device_count()):
-            if token := adapter.sync(index, "compiled function"):
-                adapter.cancel(token)
+        for index in range(_adapter.load().device_count()):
+            cut(index, "compiled function")
     finally:
         _runtime.call("SetEager", True)
 

@@ -147,14 +147,10 @@ class JitFunction:
         finally:
             if recording is not None:
                 self._adapter.record_cancel(recording)
-        self._end_step(device)
+        _step.cut(device, "jit")
+        _compiles.raise_failed_checks("jit")
         self._note(program, refusal)
         return tree_unflatten(results, layout)
-
-    def _end_step(self, device: int) -> None:
-        if token := self._adapter.sync(device, "jit"):
-            self._adapter.cancel(token)
-        _compiles.raise_failed_checks("jit")
 
     def _note(self, program: _Program, refusal: str) -> None:
         """Counts what could not be recorded, and says so in the log where that is the rule."""
