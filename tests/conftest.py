@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is compiled here is to be compiled, whatever earlier runs have left on the disk.
     os.environ["XLA_GO_PERSISTENT_CACHE"] = "0"
     os.environ["XLA_GO_LOG"] = "none"  # one line of a test may well compile many programs
+    os.environ.setdefault("CI", "1")  # torch then raises where it warns otherwise, here as in continuous integration
 
     spec = importlib.util.find_spec("xla_go")
     if spec is None or spec.origin is None:

@@ -34,15 +34,20 @@ def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
 
 
 def _donate_in_graph(tensor: torch.Tensor, should_donate: bool) -> torch.Tensor:
-    """`_set_buffer_donation` as an operator, which a graph of torch.compile can hold: what it asks for is asked at each call."""
+    """`_set_buffer_donation` as an operator, which a graph of torch.compile can hold: what it asks for is asked at each call.
+
+    The result is a copy, as torch lets no operator of this schema return its argument; one that nobody reads is never made.
+    """
+    copy = tensor.clone()
     _set_buffer_donation(tensor, should_donate)
-    return tensor
+    return copy
 
 
 _operators = torch.library.Library("xla", "FRAGMENT")
 _operators.define("dynamo_set_buffer_donor_(Tensor t, bool should_donate) -> Tensor")
 _operators.impl("dynamo_set_buffer_donor_", _donate_in_graph, "XLA")
-_operators.impl("dynamo_set_buffer_donor_", lambda tensor, should_donate: tensor, "CompositeExplicitAutograd")
+_operators.impl("dynamo_set_buffer_donor_", lambda tensor, should_donate: tensor.clone(), "CompositeExplicitAutograd")
+torch.fx.node.has_side_effect(torch.ops.xla.dynamo_set_buffer_donor_.default)  # compiled graphs keep it though nothing reads its result
 
 
 def _xla_set_enable_alias_with_buffer_donor_config(should_alias: bool) -> None:
