@@ -18,6 +18,7 @@
 #include "storage.h"
 #include "strides.h"
 #include "transfer.h"
+#include "unboxed.h"
 
 namespace xla_go {
 namespace {
@@ -153,12 +154,49 @@ class RowKernel final : public c10::OperatorKernel {
   }
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    Frame& frame = thread_frame();
+    c10::IValue* values = stack->data() + (stack->size() - argument_count_);
+    if (C10_UNLIKELY(!trace(frame, values))) {
+      fall_back(op, stack);
+      return;
+    }
+    switch (form_) {
+      case RowForm::functional:
+        finish(frame.call, values, *stack);
+        break;
+      case RowForm::in_place:
+        // Argument 0 is the result.
+        torch::jit::drop(*stack, argument_count_ - return_count_);
+        break;
+      case RowForm::out:
+        finish_out(frame.call, values, *stack);
+        break;
+    }
+  }
+
+  // The same for an operator with one result and values that are no stack's; see UnboxedFunction.
+  at::Tensor call(const c10::OperatorHandle& op, c10::IValue* values) {
+    Frame& frame = thread_frame();
+    if (C10_UNLIKELY(!trace(frame, values))) {
+      torch::jit::Stack stack(std::make_move_iterator(values),
+                              std::make_move_iterator(values + argument_count_));
+      fall_back(op, &stack);
+      return std::move(stack.back()).toTensor();
+    }
+    if (form_ == RowForm::in_place) {
+      return at::Tensor();
+    }
+    return with_strides(make_tensor(frame.call.outputs[0]), stride_rule_, values, argument_count_);
+  }
+
+ private:
+  // Hands the call to the runtime, with its results in the frame. false where it is left to the
+  // CPU.
+  bool trace(Frame& frame, c10::IValue* values) {
     const xla_go_table& table = enter();
     drain_long_batch();
     note_stack(table);
     calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    Frame& frame = thread_frame();
-    c10::IValue* values = stack->data() + (stack->size() - argument_count_);
     c10::IValue self;
     if (writes_one_value_) {
       self = values[0];
@@ -179,32 +217,20 @@ class RowKernel final : public c10::OperatorKernel {
     } else {
       prepare_outputs(call, device);
     }
-    if (C10_UNLIKELY(table.op(&call) != 0)) {
+    const bool traced = table.op(&call) == 0;
+    if (writes_one_value_) {
+      values[0] = std::move(self);
+    }
+    if (C10_UNLIKELY(!traced)) {
       if (call.error.python_kind != static_cast<int32_t>(PythonKind::cpu_fallback)) {
         throw_error(call.error);
       }
-      fall_back(op, stack);
-      return;
+      return false;
     }
     note_compiles(table);
-    switch (form_) {
-      case RowForm::functional:
-        finish(call, values, *stack);
-        break;
-      case RowForm::in_place:
-        // Argument 0 is the result.
-        if (writes_one_value_) {
-          values[0] = std::move(self);
-        }
-        torch::jit::drop(*stack, argument_count_ - return_count_);
-        break;
-      case RowForm::out:
-        finish_out(call, values, *stack);
-        break;
-    }
+    return true;
   }
 
- private:
   // Random operators without a generator argument (dropout) use the default one, which comes
   // after the schema's arguments.
   void append_generator(Frame& frame, int device) {
@@ -345,8 +371,15 @@ std::vector<std::string> register_rows(torch::Library& aten, torch::Library& own
     }
     const bool is_aten = std::string_view(name.name).rfind("aten::", 0) == 0;
     torch::Library& library = is_aten ? aten : own;
-    library.impl(name.name, torch::CppFunction::makeFromBoxedFunctor(
-                                std::make_unique<RowKernel>(name.row, form, *op)));
+    std::optional<torch::CppFunction> function;
+    if (form != RowForm::out) {
+      function = unboxed(std::make_shared<RowKernel>(name.row, form, *op), *op, name.in_place);
+    }
+    if (!function.has_value()) {
+      function = torch::CppFunction::makeFromBoxedFunctor(
+          std::make_unique<RowKernel>(name.row, form, *op));
+    }
+    library.impl(name.name, std::move(*function));
   }
   return refused;
 }
