@@ -116,6 +116,17 @@ type ExecuteOptions struct {
 	// NonDonatable lists arguments that this run must not consume although the program donates
 	// them (PJRT_ExecuteOptions.non_donatable_input_indices).
 	NonDonatable []int
+	// OnEnd, where it is not nil, is called once when the run is over, well or with an error, which its results carry by then
+	// or soon after; not where the method itself gives an error. It runs on a thread of the plugin, or on the caller's before
+	// the method returns: it must not block, and not call the client.
+	OnEnd func()
+}
+
+// End calls OnEnd where there is one; for clients.
+func (o *ExecuteOptions) End() {
+	if o.OnEnd != nil {
+		o.OnEnd()
+	}
 }
 
 // MemoryInfo is a device's memory in bytes; a limit or peak of 0 is unknown.

@@ -70,7 +70,7 @@ func NewCore(c client.Client, options Options) *Core {
 		d := &Device{core: core, Index: i, name: name}
 		d.queueChanged, d.progressed = sync.NewCond(&d.queueMu), sync.NewCond(&d.queueMu)
 		core.devices = append(core.devices, d)
-		d.settling = make(chan ending, 1024)
+		d.endings.changed = make(chan struct{}, 1)
 		go d.work()
 		go d.settle()
 	}
@@ -134,8 +134,8 @@ type Device struct {
 	launching    *step // was taken from queue and has not been launched yet
 	unsettled    int   // steps queued, running or not yet released
 
-	settling chan ending
-	unended  atomic.Int64 // steps in settling and being settled
+	endings endings
+	unended atomic.Int64 // steps in endings and being settled
 }
 
 // Name gives the client's name of the device, for example CPU:0, or SPMD:0 where it stands for all.

@@ -193,7 +193,7 @@ func (d *Device) launchPartitioned(s *step, arguments []client.Data) (outputs []
 		arguments = append(arguments, pack)
 	}
 	countReplicated.Add(1)
-	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: s.executable.eager}
+	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: s.executable.eager, OnEnd: d.watch(s)}
 	outputs, err = c.ExecuteReplicated(s.executable.computation, arguments, local, options)
 	outputs, err = s.takeChecked(outputs, err)
 	return outputs, true, s.checkResults(outputs, err)

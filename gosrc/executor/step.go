@@ -2,6 +2,7 @@ package executor
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"xla_go/gosrc/client"
@@ -33,7 +34,9 @@ type step struct {
 	replicas   int         // that run it together, 0 for one without collectives
 	withheld   []int       // donors of the executable that this run must not consume
 	givenAway  []givenAway
-	checked    client.Data   // which check of the program failed; nil where it has none. See verify
+	checked    client.Data // which check of the program failed; nil where it has none. See verify
+	watched    bool        // the client sets over when the run is over
+	over       atomic.Bool
 	fence      chan struct{} // closed when every output has data or an error
 	settled    chan struct{} // closed when the outputs' values are final
 }
@@ -222,14 +225,14 @@ func (d *Device) run(s *step) {
 	}
 	close(s.fence)
 	// A small program has often ended by now; then nobody needs to be woken to see to its end.
-	if err == nil && d.unended.Load() == 0 {
+	if err == nil && d.unended.Load() == 0 && (!s.watched || s.over.Load()) {
 		if ready, failure := d.core.client.Readiness(data[s.kept]); ready && failure == nil && d.isChecked(s) {
 			d.end(s)
 			return
 		}
 	}
 	d.unended.Add(1)
-	d.settling <- ending{s, launched, err}
+	d.endings.add(ending{s, launched, err})
 }
 
 // end closes the books of a step whose outputs are final.
@@ -239,17 +242,11 @@ func (d *Device) end(s *step) {
 	d.release(s)
 }
 
-// ending is a step on its way to its end.
-type ending struct {
-	step     *step
-	launched bool
-	err      error // of the launch
-}
-
 // settle waits for the steps' ends, in order, for the life of the process. A run that failed is
 // run again output by output, so that exactly those that depend on the fault stay failed.
 func (d *Device) settle() {
-	for e := range d.settling {
+	for {
+		e := d.endings.next()
 		s, err := e.step, e.err
 		if err == nil {
 			err = d.await(s)
@@ -318,7 +315,7 @@ func (d *Device) launch(s *step) (outputs []client.Data, launched bool, err erro
 	if trace := d.core.traced.Load(); trace != nil {
 		trace.note(e)
 	}
-	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: e.eager}
+	options := client.ExecuteOptions{ExplodeTuple: true, NonDonatable: s.withheld, EagerMode: e.eager, OnEnd: d.watch(s)}
 	outputs, err = d.core.client.ExecuteComputation(e.computation, arguments, d.name, options)
 	outputs, err = s.takeChecked(outputs, err)
 	return outputs, true, s.checkResults(outputs, err)

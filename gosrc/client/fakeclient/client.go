@@ -213,6 +213,7 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 		}
 		release()
 		c.work(device, -1)
+		options.End()
 	}()
 	return result, nil
 }

@@ -78,7 +78,7 @@ func (e *execution) add(c *Client, d client.Data, arguments int, running []*plat
 
 // run queues the execution, which is counted in work and measured from start, and makes its results of the
 // outputs.
-func (e *execution) run(r pjrt.Run, arguments []client.Data, work *platform.Operations, timer *metrics.TimeMetric, start time.Time, results func() []client.Data) ([]client.Data, error) {
+func (e *execution) run(r pjrt.Run, arguments []client.Data, options *client.ExecuteOptions, work *platform.Operations, timer *metrics.TimeMetric, start time.Time, results func() []client.Data) ([]client.Data, error) {
 	r.Arguments, r.Outputs, r.Kept = e.buffers, e.outputs, e.kept
 	work.Start()
 	events, err := e.program.Executable.Execute(r)
@@ -104,6 +104,7 @@ func (e *execution) run(r pjrt.Run, arguments []client.Data, work *platform.Oper
 		}
 		timer.Observe(time.Since(start))
 		work.Finish()
+		options.End()
 	})
 	return made, nil
 }
@@ -163,7 +164,7 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 	if options.EagerMode {
 		timer = platform.EagerExecuteTime
 	}
-	made, err := e.run(r, arguments, &on.Work, timer, start, func() []client.Data { return c.outputs(e, on) })
+	made, err := e.run(r, arguments, &options, &on.Work, timer, start, func() []client.Data { return c.outputs(e, on) })
 	if err != nil {
 		return nil, status.Annotate(platform.Exhausted(err, on), "ExecuteComputation(): %s", k.Name())
 	}
@@ -207,7 +208,7 @@ func (c *Client) ExecuteReplicated(computed client.Computation, arguments []clie
 			return nil, status.Annotate(err, "ExecuteReplicated(): %s, argument %d", k.Name(), i)
 		}
 	}
-	made, err := e.run(pjrt.Run{NumDevices: len(running)}, arguments, &c.Sharded, platform.ExecuteReplicatedTime, start, func() []client.Data {
+	made, err := e.run(pjrt.Run{NumDevices: len(running)}, arguments, &options, &c.Sharded, platform.ExecuteReplicatedTime, start, func() []client.Data {
 		return c.shardedOutputs(e, running, order)
 	})
 	if err != nil {

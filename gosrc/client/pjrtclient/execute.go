@@ -83,6 +83,7 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 	if events == nil {
 		on.Work.Finish()
 		timer.Observe(time.Since(start))
+		options.End()
 	} else {
 		platform.Watch(events[0], func(err error) { // the outputs carry the error
 			if err != nil {
@@ -90,6 +91,7 @@ func (c *Client) ExecuteComputation(computed client.Computation, arguments []cli
 			}
 			timer.Observe(time.Since(start))
 			on.Work.Finish()
+			options.End()
 		})
 	}
 	return result, nil
@@ -217,6 +219,7 @@ func (c *Client) ExecuteReplicated(computed client.Computation, arguments []clie
 		}
 		platform.ExecuteReplicatedTime.Observe(time.Since(start))
 		c.Sharded.Finish()
+		options.End()
 	})
 	return result, nil
 }
