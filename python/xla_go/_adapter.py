@@ -51,6 +51,7 @@ UNITS = (
     "fallback",
     "natives",
     "recording",
+    "step_state",
     "autocast",
     "module",
 )
@@ -285,7 +286,7 @@ def _digest(torch_version: str, torch_commit: str) -> str:
     digest = hashlib.sha256()
     for path in sorted([*SOURCE_DIRECTORY.glob("*.cpp"), *SOURCE_DIRECTORY.glob("*.h"), *_boundary_headers()]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    parts = [torch_version, torch_commit, _python_tag(), sys.version, *compile_flags(torch_version)]
+    parts = [*UNITS, torch_version, torch_commit, _python_tag(), sys.version, *compile_flags(torch_version)]
     digest.update("\0".join(parts).encode())
     return digest.hexdigest()[:32]
 

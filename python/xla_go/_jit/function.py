@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 import torch
-from torch import get_default_dtype, is_autocast_enabled, is_grad_enabled, is_inference_mode_enabled
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from xla_go import _adapter, _compiles, _recording, _step, errors
@@ -49,7 +48,6 @@ class JitFunction:
         self._function = function
         self._state = State(function)
         self._programs: dict[Any, _Program] = {}
-        self._distinct = _distinct(self._state.parameters())  # positions of parameters, each once
         self._adapter = _adapter.load()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -71,20 +69,17 @@ class JitFunction:
         """Lets go of all programs, and of the modules and optimizers that were found; the next calls are traced."""
         self._programs.clear()
         self._state = State(self._function)
-        self._distinct = _distinct(self._state.parameters())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if getattr(_thread, "tracing", False) or torch.compiler.is_compiling():
             return self._function(*args, **kwargs)
         tensors: list[torch.Tensor] = []
         numbers = _flatten(args, tensors), _flatten(kwargs, tensors) if kwargs else None
-        variables = self._state.variables()
-        parameters = self._state.parameters()
-        gradients = [getattr(parameters[i], "grad", None) for i in self._distinct if i < len(parameters)]
-        key = (numbers, _modes(), self._state.numbers(variables), tuple([g is None for g in gradients]))
+        parameters, values, state = self._state.read()
+        key = numbers, state
         program = self._programs.get(key)
         if program is not None and program.confirmed:
-            results = self._adapter.replay(program.recording, self._inputs(program, tensors, variables, parameters, gradients))
+            results = self._adapter.replay(program.recording, self._inputs(program, tensors, parameters, values))
             if results is not None:
                 return _finish(program, results, parameters)
         if program is None:
@@ -94,8 +89,12 @@ class JitFunction:
         program.confirmed = False
         return self._trace(program, tensors, args, kwargs)
 
-    def _inputs(self, program: _Program, tensors: list[torch.Tensor], variables: list[Any], parameters: list[Any], gradients: list[Any]) -> list[Any]:
-        return [*tensors, *parameters, *self._state.values(variables), *(gradients if program.takes_gradients else ())]
+    def _inputs(self, program: _Program, tensors: list[torch.Tensor], parameters: list[Any], values: list[Any]) -> list[Any]:
+        return [*tensors, *parameters, *values, *(self._gradients(parameters) if program.takes_gradients else ())]
+
+    def _gradients(self, parameters: list[Any]) -> list[Any]:
+        """Those of each parameter, once."""
+        return [getattr(parameters[i], "grad", None) for i in self._state.distinct if i < len(parameters)]
 
     def _trace(self, program: _Program, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> Any:
         _thread.tracing = True
@@ -107,15 +106,13 @@ class JitFunction:
                 return self._recorded(program, tensors, args, kwargs)
         finally:
             _thread.tracing = False
-            self._distinct = _distinct(self._state.parameters())
 
     def _recorded(self, program: _Program, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> Any:
         """A call of the function, recorded where it can be. Whatever it has traced is a step that is queued."""
         known = self._state.size()
-        parameters = self._state.parameters()
-        self._distinct = _distinct(parameters)
-        before = [parameters[i].grad for i in self._distinct]
-        inputs = self._inputs(program, tensors, self._state.variables(), parameters, before)
+        parameters, values, _ = self._state.read()
+        before = self._gradients(parameters)
+        inputs = self._inputs(program, tensors, parameters, values)
         devices = (value.device.index for value in [*tensors, *inputs] if isinstance(value, torch.Tensor) and value.is_xla)
         device = next(devices, self._adapter.current_device())
         host, recording, previous = self._state.host_values(), None, program.recording
@@ -128,7 +125,7 @@ class JitFunction:
         try:
             results, layout = tree_flatten(_detached(self._function(*args, **kwargs)))
             if recording is not None:
-                assigned = [i for i, old in zip(self._distinct, before, strict=True) if parameters[i].grad is not old]
+                assigned = [i for i, old in zip(self._state.distinct, before, strict=True) if parameters[i].grad is not old]
                 if self._state.size() != known:
                     refusal = "it has called modules or optimizers for the first time"
                 elif changed := [name for (name, old), (_, new) in zip(host, self._state.host_values(), strict=False) if old != new]:
@@ -171,11 +168,6 @@ def _finish(program: _Program, results: list[Any], parameters: list[Any]) -> Any
     return tree_unflatten(results[: program.results], program.layout)
 
 
-def _distinct(parameters: list[Any]) -> list[int]:
-    """The position at which each parameter comes first."""
-    return sorted({id(p): i for i, p in reversed(list(enumerate(parameters))) if p is not None}.values())
-
-
 def _refusal(tensors: Iterable[torch.Tensor]) -> str:
     """Why a call with these arguments cannot be recorded, "" where it can."""
     for tensor in tensors:
@@ -189,12 +181,6 @@ def _refusal(tensors: Iterable[torch.Tensor]) -> str:
 def _detached(results: Any) -> Any:
     leaves, layout = tree_flatten(results)
     return tree_unflatten([leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], layout)
-
-
-def _modes() -> tuple[Any, ...]:
-    """The thread's modes that operators depend on."""
-    autocast = torch.get_autocast_dtype("xla") if is_autocast_enabled("xla") else None
-    return is_grad_enabled(), is_inference_mode_enabled(), autocast, get_default_dtype()
 
 
 def _flatten(value: Any, tensors: list[torch.Tensor]) -> Any:

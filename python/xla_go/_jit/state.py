@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dis
 import inspect
-import operator
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,8 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+
+from xla_go import _adapter
 
 # Kinds of values, by their type: asking a tensor's class each time is slow.
 _OTHER, _TENSOR, _NUMBER = range(3)
@@ -59,14 +60,17 @@ class Variables:
             attributes = getattr(self._owner, "__dict__", {})
             self._names += [(attributes, name) for name in list(attributes)]
 
+    def places(self) -> tuple[Any, tuple[types.CellType, ...], tuple[tuple[Mapping[str, Any], str], ...]]:
+        """Where they are: the object of a method, the cells of the functions around, and the others, by name."""
+        return self._owner, tuple(self._cells), tuple(self._names)
+
     def values(self) -> list[Any]:
+        """What they hold now."""
         found = [] if self._owner is None else [self._owner]
         for cell in self._cells:
             with contextlib.suppress(ValueError):  # nothing was assigned yet
                 found.append(cell.cell_contents)
-        for namespace, name in self._names:
-            found.append(namespace.get(name))
-        return found
+        return found + [namespace.get(name) for namespace, name in self._names]
 
 
 def _is_data(value: Any) -> bool:
@@ -83,11 +87,6 @@ def _global_names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _number_of(tensor: torch.Tensor) -> Any:
-    """Something that changes when a tensor on the host does: its program has what it holds; None for one on the device."""
-    return None if tensor.is_xla else (id(tensor), tensor._version)
-
-
 class State:
     """The modules, optimizers and variables of a step. Grows while calls of the step are watched."""
 
@@ -95,12 +94,9 @@ class State:
         self._variables = Variables(function)
         self._modules: dict[torch.nn.Module, None] = {}
         self._optimizers: dict[Optimizer, None] = {}
-        # Of the modules and optimizers, as far as they have any: see _grown.
-        self._parameters: list[dict[str, torch.Tensor | None]] = []
-        self._buffers: list[dict[str, torch.Tensor | None]] = []
-        self._groups: list[tuple[Optimizer, list[dict[str, Any]]]] = []
-        self._settings: list[tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]] = []
-        self._tensor_settings: list[tuple[dict[str, Any], str]] = []
+        self.distinct: list[int] = []  # positions among the parameters of `read`, each parameter once
+        self._places: tuple[Any, ...] = ()
+        self._read = _adapter.load().read_step_state
         for value in [function, *self._variables.values()]:
             if isinstance(value, torch.nn.Module):
                 self._modules.update(dict.fromkeys(value.modules()))
@@ -110,14 +106,39 @@ class State:
 
     def _grown(self) -> None:
         """Looks where parameters, buffers and settings are."""
-        self._parameters = [module._parameters for module in self._modules if module._parameters]
-        self._buffers = [module._buffers for module in self._modules if module._buffers]
         self._variables.look()
-        self._groups = [(optimizer, optimizer.param_groups) for optimizer in self._optimizers]
-        groups = [group for _, groups in self._groups for group in groups]
-        numbers = [[name for name, value in group.items() if _kind(value) == _NUMBER or isinstance(value, tuple)] for group in groups]
-        self._settings = [(group, operator.itemgetter(*names)) for group, names in zip(groups, numbers, strict=True) if names]
-        self._tensor_settings = [(group, name) for group in groups for name, value in group.items() if _kind(value) == _TENSOR]
+        owner, cells, names = self._variables.places()
+        groups = [(optimizer, optimizer.param_groups) for optimizer in self._optimizers]
+        settings: list[tuple[dict[str, Any], tuple[str, ...]]] = []
+        tensor_settings: list[tuple[dict[str, Any], str]] = []
+        for group in (group for _, groups in groups for group in groups):
+            settings.append((group, tuple(name for name, value in group.items() if _kind(value) == _NUMBER or isinstance(value, tuple))))
+            tensor_settings += [(group, name) for name, value in group.items() if _kind(value) == _TENSOR]
+        parameters = tuple(module._parameters for module in self._modules if module._parameters)
+        buffers = tuple(module._buffers for module in self._modules if module._buffers)
+        self._places = (
+            owner, cells, names, tuple(self._modules), parameters, buffers, tuple(groups), tuple(settings), tuple(tensor_settings), _kinds, _kind, _TENSOR, _NUMBER,
+        )  # fmt: skip
+        self.distinct = []
+        first: dict[int, int] = {}
+        for i, parameter in enumerate(self.read()[0]):
+            if parameter is not None:
+                first.setdefault(id(parameter), i)
+        self.distinct = list(first.values())
+
+    def read(self) -> tuple[list[Any], list[Any], tuple[Any, ...]]:
+        """What the step depends on, as it is now, in three parts.
+
+        The parameters of modules and optimizers, None among them; one that both have comes twice. What else the step may read
+        or write: buffers, states of optimizers and variables, tensors among other things. And what its program depends on, to
+        be compared: modes of modules and of the thread, settings of optimizers, variables that are numbers or the like, and
+        which parameters have a gradient.
+        """
+        found = self._read(self._places, self.distinct)
+        while found is None:  # an optimizer has loaded a state
+            self._grown()
+            found = self._read(self._places, self.distinct)
+        return found
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -132,6 +153,7 @@ class State:
             if threading.get_ident() == thread:
                 self._optimizers.setdefault(optimizer)
 
+        self._grown()
         hooks = [register_module_forward_pre_hook(module_called), register_optimizer_step_pre_hook(optimizer_called)]
         try:
             yield
@@ -143,56 +165,6 @@ class State:
     def size(self) -> tuple[int, int]:
         """How many modules and optimizers are known."""
         return len(self._modules), len(self._optimizers)
-
-    def parameters(self) -> list[Any]:
-        """Those of modules and optimizers, as these have them now, None among them. One that both have comes twice."""
-        found: list[Any] = []
-        for parameters in self._parameters:
-            found += parameters.values()
-        for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                found += group["params"]
-        return found
-
-    def values(self, variables: list[Any]) -> list[Any]:
-        """What the step may read or write: buffers, states of optimizers and variables; tensors among other things."""
-        found: list[Any] = []
-        for buffers in self._buffers:
-            found += buffers.values()
-        for optimizer in self._optimizers:
-            for state in optimizer.state.values():
-                found += state.values()
-        for group, name in self._tensor_settings:
-            found.append(group[name])
-        for value in variables:
-            if _kinds.get(type(value)) == _TENSOR:
-                found.append(value)
-        return found
-
-    def variables(self) -> list[Any]:
-        """What the variables hold now."""
-        return self._variables.values()
-
-    def numbers(self, variables: list[Any]) -> tuple[Any, ...]:
-        """What else the step's program depends on: modes of modules, settings of optimizers, and variables that are numbers or the like."""
-        for optimizer, groups in self._groups:
-            if optimizer.param_groups is not groups:  # a state was loaded
-                self._grown()
-                break
-        found: list[Any] = [module.training for module in self._modules]
-        for group, numbers in self._settings:
-            found.append(numbers(group))
-        for group, name in self._tensor_settings:
-            found.append(_number_of(group[name]))
-        for value in variables:
-            kind = _kinds.get(type(value))
-            if kind is None:
-                kind = _kind(value)
-            if kind == _NUMBER:
-                found += (type(value), value)
-            elif kind == _TENSOR:
-                found.append(_number_of(value))
-        return tuple(found)
 
     def host_values(self) -> list[tuple[str, Any]]:
         """What optimizers keep on the host, each with its optimizer's name and something that changes when it does."""

@@ -19,6 +19,7 @@
 #include "natives.h"
 #include "recording.h"
 #include "runtime.h"
+#include "step_state.h"
 #include "storage.h"
 
 namespace {
@@ -422,6 +423,11 @@ PyMethodDef methods[] = {
      "a "
      "list, without tracing, and gives its results; None, and nothing has happened, where they are "
      "not like those that it was recorded with."},
+    {"read_step_state", read_step_state, METH_VARARGS,
+     "read_step_state(places, distinct) -> (parameters, values, numbers) | None\n\nWhat a step's "
+     "program depends on, at the places that State of _jit/state.py has found: lists of tensors "
+     "among other things, and a tuple to compare. distinct has the positions of each parameter's "
+     "first. None where an optimizer has other groups than those that were found."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module_definition = {PyModuleDef_HEAD_INIT,

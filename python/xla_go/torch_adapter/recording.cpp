@@ -132,16 +132,6 @@ const at::Tensor* device_tensor(PyObject* value) {
   return tensor.is_xla() ? &tensor : nullptr;
 }
 
-// Runs `body` and turns a C++ exception into a Python one.
-template <typename Body>
-PyObject* guard_python(Body body) {
-  try {
-    return body();
-  } catch (...) {
-    return set_python_error();
-  }
-}
-
 // The position of a handle in `storages`, to which it is appended where it is new.
 int position_of(std::vector<xla_go_storage*>& storages, xla_go_storage* storage) {
   for (size_t i = 0; i < storages.size(); ++i) {
