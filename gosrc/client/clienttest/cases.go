@@ -57,6 +57,7 @@ func Cases() []Case {
 		one("DonationOfWhatIsAlsoRead", sameArgumentTwice),
 		one("LentValueIsNotConsumed", lentValue),
 		one("OnReadyCallback", onReady),
+		one("EndOfARun", endOfRun),
 		{Name: "WaitDeviceOps", run: waitDeviceOps},
 		one("ExternalReference", externalReference),
 		one("ExternalReferenceKeepsMemory", referenceKeepsMemory),

@@ -1,6 +1,8 @@
 package clienttest
 
 import (
+	"time"
+
 	_ "embed" // the programs below
 
 	"xla_go/gosrc/client"
@@ -44,8 +46,14 @@ func partitionedStableHLO(t *T, c client.Client, module []byte, rows int64) {
 	y := wrap(t, c, f32(2, 2), replicated(), f32(2, 2), same, same, same, same)
 	want := []float32{1, 2, 3, 4, 2, 4, 6, 8, 3, 6, 9, 12, 0, 0, 0, 0}[:2*rows]
 	run := func(k client.Computation) {
-		out := must[[]client.Data](t)(c.ExecuteReplicated(k, []client.Data{x, y}, c.GetLocalDevices(), client.ExecuteOptions{ExplodeTuple: true}))
+		ended := make(chan struct{}, 1)
+		out := must[[]client.Data](t)(c.ExecuteReplicated(k, []client.Data{x, y}, c.GetLocalDevices(), client.ExecuteOptions{ExplodeTuple: true, OnEnd: func() { close(ended) }}))
 		wantFloats(t, "the product", read(t, c, out[0]), want...)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("not told of the run's end")
+		}
 		wantFloats(t, "the sum", read(t, c, out[1]), 60)
 		again := must[[]client.Data](t)(c.ExecuteReplicated(k, []client.Data{out[0], y}, c.GetLocalDevices(), client.ExecuteOptions{ExplodeTuple: true}))
 		wantFloats(t, "the product's product", read(t, c, again[0])[:16], 7, 10, 15, 22)

@@ -228,6 +228,33 @@ func onReady(t *T, c client.Client) {
 	closeAll(append(out, x)...)
 }
 
+func endOfRun(t *T, c client.Client) {
+	k := compile(t, c, slowProgram(128, 40))
+	defer k.Close()
+	x := upload(t, c, f32(128, 128), make([]byte, 4*128*128))
+	defer x.Close()
+	ended := make(chan struct{}, 2)
+	options := client.ExecuteOptions{ExplodeTuple: true, OnEnd: func() { ended <- struct{}{} }}
+	out := must[[]client.Data](t)(c.ExecuteComputation(k, []client.Data{x}, c.GetDefaultDevice(), options))
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("not told of the run's end")
+	}
+	closeAll(out...)
+	if _, err := c.ExecuteComputation(k, nil, c.GetDefaultDevice(), options); err == nil {
+		t.Error("a run without its argument gave no error")
+	}
+	if err := c.WaitDeviceOps(nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+		t.Error("told of an end twice, or of that of a run which has not begun")
+	default:
+	}
+}
+
 func serialization(t *T, c client.Client) {
 	k := compile(t, c, addProgram(f32(2)))
 	serialized, err := c.SerializeComputation(k)
