@@ -256,7 +256,12 @@ def checkpoints() -> Attempt:
         planner = checkpoint.SPMDLoadPlanner(allow_partial_load=p.ConsumeBool())
         state = {"w": torch.zeros(4, 2, device="xla")}
         planner.set_up_planner(state, Metadata({p.PickValueInList(["w", "v"]): entry}), True)
-        plan = planner.create_local_plan()
+        try:
+            plan = planner.create_local_plan()
+        except RuntimeError as error:
+            if isinstance(error, errors.XlaError) or not str(error).startswith("Missing key in checkpoint state_dict"):
+                raise
+            return  # torch's own word for a tensor that is not there
         for item in plan.items:
             planner.resolve_tensor(item)
 
