@@ -166,18 +166,21 @@ build/testplugin.so: $(wildcard pjrt/testplugin/source/*) pjrt/pjrt_abi.h
 conform: $(STAMPS)/test-installed $(STAMPS)/plugins build/testplugin.so ## the table of the conformance suite: both clients over four plugins; CONFORM=... adds arguments
 	mkdir -p build/conform && cd build/conform && $(TEST)/bin/python -m xla_go conform $(foreach plugin,$(XLA_GO_TEST_PLUGIN) $(OTHER_PLUGINS) $(CURDIR)/build/testplugin.so,--plugin $(plugin)) --json conform.json $(CONFORM)
 
-test-memory: $(STAMPS)/build-venv ## the PJRT layer with the address sanitizer, and with all of cgo's checks
-	go test -asan ./pjrt/...
-	GOEXPERIMENT=cgocheck2 go test ./pjrt/...
+CGO_ROOMS := ./pjrt/... ./gosrc/dispatch/... ./gosrc/bind/...
+test-memory: $(STAMPS)/build-venv ## the rooms that have C in them, with the address sanitizer and with all checks of cgo
+	go test -asan $(CGO_ROOMS)
+	GOEXPERIMENT=cgocheck2 go test $(CGO_ROOMS)
 
-# The adapter is built anew, in a directory of its own, and loaded into an ordinary Python: the sanitizers' libraries come first,
-# but not where the compiler runs, so the adapter is built before, by an import that cannot load it yet. The detector of leaks is
-# off: Python and torch keep what they have to their end. Checks of vptr need torch's types.
+# The adapter and the C parts of the Go library are built anew, and installed into a directory of their own, for an ordinary Python:
+# the sanitizers' libraries come first, but not where the compiler runs, so the adapter is built before, by an import that cannot
+# load it yet. The detector of leaks is off: Python and torch keep what they have to their end. Checks of vptr need torch's types.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
 SANITIZED := tests/test_step.py tests/test_views.py
-sanitize: $(STAMPS)/test-venv $(STAMPS)/develop-wheel ## the adapter with the address and the undefined-behaviour sanitizer, over SANITIZED
-	rm -rf build/sanitize && mkdir -p build/sanitize && $(call install_wheel,$(TEST),build/develop) && rm -f $(STAMPS)/test-installed
-	cd build/sanitize && export CXX="g++ $(SANITIZE)" XLA_GO_CACHE_DIR=$(CURDIR)/build/sanitize/cache && { $(TEST)/bin/python -c "import xla_go" 2>&1 | tail -1; } && \
+sanitize: $(STAMPS)/build-venv $(STAMPS)/test-venv $(ROWS) ## all our C and C++ with the address and the undefined-behaviour sanitizer, over SANITIZED
+	rm -rf build/sanitize build/native && mkdir -p build/sanitize
+	export CGO_CFLAGS="-O1 -g $(SANITIZE)" CGO_LDFLAGS="$(SANITIZE)"; $(call build_wheel,build/sanitize/wheel); status=$$?; rm -rf build/native; exit $$status
+	$(BUILD)/bin/python $(PIP) install --no-deps --no-index --target build/sanitize/packages build/sanitize/wheel/*.whl
+	cd build/sanitize && export PYTHONPATH=$(CURDIR)/build/sanitize/packages CXX="g++ $(SANITIZE)" XLA_GO_CACHE_DIR=$(CURDIR)/build/sanitize/cache && { $(TEST)/bin/python -c "import xla_go" 2>&1 | tail -1; } && \
 	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  $(TEST)/bin/python -m pytest -q --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -m "not slow" $(addprefix $(CURDIR)/,$(SANITIZED)) $(PYTEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import shutil
@@ -78,7 +79,7 @@ class CheckpointManager:
 
     def should_save(self, step: int) -> bool:
         """Whether `save` saves this step: its number is due, or `reached_preemption`."""
-        return step % self._interval == 0 or self.reached_preemption(step)
+        return operator.index(step) % self._interval == 0 or self.reached_preemption(step)
 
     def save(self, step: int, state_dict: dict[str, Any], force: bool = False) -> bool:
         """Saves a state if it is due, or with `force`; whether it did. BLOCKING until it is written.
