@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz soak sanitize audit reliability test-python test-oldest test-full conform test-memory lint docs bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
+.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz fuzz-python soak sanitize valgrind audit reliability test-python test-oldest test-full conform test-memory lint docs bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -140,6 +140,11 @@ FUZZTIME := 10m
 fuzz: ## every fuzz target of the Go code for FUZZTIME (10m); FUZZ=--note keeps the numbers for docs/reliability.md
 	$(PYTHON) tests/reliability/fuzz.py $(FUZZTIME) $(FUZZ)
 
+# atheris is for CPython up to 3.13 or so, so it is no package of every test environment.
+fuzz-python: $(STAMPS)/test-installed ## every fuzz target of the Python code for FUZZTIME (10m); TARGETS="name ..." some of them, FUZZ=--note keeps the numbers
+	$(TEST)/bin/python $(PIP) install atheris
+	$(TEST)/bin/python tests/reliability/fuzz_python.py $(FUZZTIME) $(TARGETS) $(FUZZ)
+
 SOAK_MINUTES := 120
 soak: $(STAMPS)/test-installed ## one process that trains, reads, fails, forks and compiles for SOAK_MINUTES (120); nothing may grow
 	mkdir -p build/soak && cd build/soak && $(TEST)/bin/python $(CURDIR)/benchmarks/soak.py --minutes $(SOAK_MINUTES)
@@ -184,6 +189,13 @@ sanitize: $(STAMPS)/build-venv $(STAMPS)/test-venv $(ROWS) ## all our C and C++ 
 	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  $(TEST)/bin/python -m pytest -q --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -m "not slow" $(addprefix $(CURDIR)/,$(SANITIZED)) $(PYTEST)
+
+# Go's own functions are suppressed by their names, which have a dot: stacks that Go moves look uninitialised. Of C no clones are made,
+# whose names have one too, and its debug information is in the form that valgrind reads.
+VALGRINDED := ^(TestLoadRefusesInWords|TestOutOfOrder|TestErrorPayload|TestPack|TestCopyOfStrides|TestCopyBackwards|TestKeyValueCallbacks|TestHostMemory|TestHostTransferFailures)$$
+valgrind: ## the C parts of the PJRT layer with valgrind's memcheck, over VALGRINDED
+	CGO_CFLAGS="-O1 -g -gdwarf-4 -fno-ipa-cp -fno-ipa-sra -fno-partial-inlining" go test -c -o build/pjrt.test ./pjrt
+	cd pjrt && valgrind --error-exitcode=9 --leak-check=no --max-stackframe=100000000000000 --suppressions=../tests/reliability/valgrind.supp ../build/pjrt.test -test.run '$(VALGRINDED)'
 
 # They ask databases on the network; the rules of ruff on security are part of `make lint`.
 audit: $(STAMPS)/build-venv ## known faults of what we depend on (govulncheck, pip-audit) and gosec

@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, TensorProperties, TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    Metadata,
+    TensorProperties,
+    TensorStorageMetadata,
+)
 
 import xla_go
 import xla_go.stablehlo

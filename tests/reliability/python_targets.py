@@ -225,7 +225,12 @@ def files() -> Attempt:
 def checkpoints() -> Attempt:
     """directories of checkpoints: names of steps, arguments of the manager, and metadata that tells of other sizes and parts"""
     import torch
-    from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, TensorProperties, TensorStorageMetadata
+    from torch.distributed.checkpoint.metadata import (
+        ChunkStorageMetadata,
+        Metadata,
+        TensorProperties,
+        TensorStorageMetadata,
+    )
 
     from xla_go.distributed import checkpoint
 
