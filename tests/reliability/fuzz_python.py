@@ -11,6 +11,7 @@ tries one input again.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import mmap
 import os
@@ -73,10 +74,8 @@ def fuzz(name: str, limit: int) -> None:
         if now - armed > HANG_SECONDS / 10:
             faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
             armed = now
-        try:
+        with contextlib.suppress(*allowed):
             attempt(atheris.FuzzedDataProvider(data))
-        except allowed:
-            pass
 
     # faulthandler tells of an input that takes too long, and signals are left to it and to the runtime: libFuzzer's handlers take the stack of the thread that they come on,
     # which may be a small one of Go's.
