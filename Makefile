@@ -30,7 +30,7 @@ OTHER_PLUGINS := $(addprefix $(PLUGINS)/,xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.s
 export XLA_GO_TEST_PLUGINS ?= $(shell ls $(OTHER_PLUGINS) 2>/dev/null | paste -sd : -)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz soak sanitize audit reliability test-python test-oldest test-full conform test-memory lint docs bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
+.PHONY: help venv wheel wheels try-wheel develop demo test test-go fuzz fuzz-python soak sanitize valgrind audit reliability test-python test-oldest test-full conform test-memory lint docs bench gen gen-check gen-abi fallbacks peers torch-xla-suite clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -140,6 +140,11 @@ FUZZTIME := 10m
 fuzz: ## every fuzz target of the Go code for FUZZTIME (10m); FUZZ=--note keeps the numbers for docs/reliability.md
 	$(PYTHON) tests/reliability/fuzz.py $(FUZZTIME) $(FUZZ)
 
+# atheris is for CPython up to 3.13 or so, so it is no package of every test environment.
+fuzz-python: $(STAMPS)/test-installed ## every fuzz target of the Python code for FUZZTIME (10m); TARGETS="name ..." some of them, FUZZ=--note keeps the numbers
+	$(TEST)/bin/python $(PIP) install atheris
+	$(TEST)/bin/python tests/reliability/fuzz_python.py $(FUZZTIME) $(TARGETS) $(FUZZ)
+
 SOAK_MINUTES := 120
 soak: $(STAMPS)/test-installed ## one process that trains, reads, fails, forks and compiles for SOAK_MINUTES (120); nothing may grow
 	mkdir -p build/soak && cd build/soak && $(TEST)/bin/python $(CURDIR)/benchmarks/soak.py --minutes $(SOAK_MINUTES)
@@ -166,21 +171,31 @@ build/testplugin.so: $(wildcard pjrt/testplugin/source/*) pjrt/pjrt_abi.h
 conform: $(STAMPS)/test-installed $(STAMPS)/plugins build/testplugin.so ## the table of the conformance suite: both clients over four plugins; CONFORM=... adds arguments
 	mkdir -p build/conform && cd build/conform && $(TEST)/bin/python -m xla_go conform $(foreach plugin,$(XLA_GO_TEST_PLUGIN) $(OTHER_PLUGINS) $(CURDIR)/build/testplugin.so,--plugin $(plugin)) --json conform.json $(CONFORM)
 
-test-memory: $(STAMPS)/build-venv ## the PJRT layer with the address sanitizer, and with all of cgo's checks
-	go test -asan ./pjrt/...
-	GOEXPERIMENT=cgocheck2 go test ./pjrt/...
+CGO_ROOMS := ./pjrt/... ./gosrc/dispatch/... ./gosrc/bind/...
+test-memory: $(STAMPS)/build-venv ## the rooms that have C in them, with the address sanitizer and with all checks of cgo
+	go test -asan $(CGO_ROOMS)
+	GOEXPERIMENT=cgocheck2 go test $(CGO_ROOMS)
 
-# The adapter is built anew, in a directory of its own, and loaded into an ordinary Python: the sanitizers' libraries come first,
-# but not where the compiler runs, so the adapter is built before, by an import that cannot load it yet. The detector of leaks is
-# off: Python and torch keep what they have to their end. Checks of vptr need torch's types.
+# The adapter and the C parts of the Go library are built anew, and installed into a directory of their own, for an ordinary Python:
+# the sanitizers' libraries come first, but not where the compiler runs, so the adapter is built before, by an import that cannot
+# load it yet. The detector of leaks is off: Python and torch keep what they have to their end. Checks of vptr need torch's types.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
 SANITIZED := tests/test_step.py tests/test_views.py
-sanitize: $(STAMPS)/test-venv $(STAMPS)/develop-wheel ## the adapter with the address and the undefined-behaviour sanitizer, over SANITIZED
-	rm -rf build/sanitize && mkdir -p build/sanitize && $(call install_wheel,$(TEST),build/develop) && rm -f $(STAMPS)/test-installed
-	cd build/sanitize && export CXX="g++ $(SANITIZE)" XLA_GO_CACHE_DIR=$(CURDIR)/build/sanitize/cache && { $(TEST)/bin/python -c "import xla_go" 2>&1 | tail -1; } && \
+sanitize: $(STAMPS)/build-venv $(STAMPS)/test-venv $(ROWS) ## all our C and C++ with the address and the undefined-behaviour sanitizer, over SANITIZED
+	rm -rf build/sanitize build/native && mkdir -p build/sanitize
+	export CGO_CFLAGS="-O1 -g $(SANITIZE)" CGO_LDFLAGS="$(SANITIZE)"; $(call build_wheel,build/sanitize/wheel); status=$$?; rm -rf build/native; exit $$status
+	$(BUILD)/bin/python $(PIP) install --no-deps --no-index --target build/sanitize/packages build/sanitize/wheel/*.whl
+	cd build/sanitize && export PYTHONPATH=$(CURDIR)/build/sanitize/packages CXX="g++ $(SANITIZE)" XLA_GO_CACHE_DIR=$(CURDIR)/build/sanitize/cache && { $(TEST)/bin/python -c "import xla_go" 2>&1 | tail -1; } && \
 	  ASAN_OPTIONS=detect_leaks=0:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  $(TEST)/bin/python -m pytest -q --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -m "not slow" $(addprefix $(CURDIR)/,$(SANITIZED)) $(PYTEST)
+
+# Go's own functions are suppressed by their names, which have a dot: stacks that Go moves look uninitialised. Of C no clones are made,
+# whose names have one too, and its debug information is in the form that valgrind reads.
+VALGRINDED := ^(TestLoadRefusesInWords|TestOutOfOrder|TestErrorPayload|TestPack|TestCopyOfStrides|TestCopyBackwards|TestKeyValueCallbacks|TestHostMemory|TestHostTransferFailures)$$
+valgrind: ## the C parts of the PJRT layer with valgrind's memcheck, over VALGRINDED
+	CGO_CFLAGS="-O1 -g -gdwarf-4 -fno-ipa-cp -fno-ipa-sra -fno-partial-inlining" go test -c -o build/pjrt.test ./pjrt
+	cd pjrt && valgrind --error-exitcode=9 --leak-check=no --max-stackframe=100000000000000 --suppressions=../tests/reliability/valgrind.supp ../build/pjrt.test -test.run '$(VALGRINDED)'
 
 # They ask databases on the network; the rules of ruff on security are part of `make lint`.
 audit: $(STAMPS)/build-venv ## known faults of what we depend on (govulncheck, pip-audit) and gosec

@@ -7,6 +7,7 @@ import (
 	"xla_go/gosrc/client"
 	"xla_go/gosrc/client/current"
 	"xla_go/gosrc/dispatch"
+	"xla_go/gosrc/hlo"
 	"xla_go/gosrc/status"
 )
 
@@ -97,6 +98,9 @@ func CompileBegin(address, length int64, request string) (token int64, err error
 	}
 	switch program := dispatch.CopyFrom(uintptr(address), int(length)); r.Format {
 	case "hlo":
+		if err := hlo.CheckSignature("compile", program); err != nil {
+			return 0, err
+		}
 		instance.HLO = program
 	case "mlir":
 		instance.MLIR = program

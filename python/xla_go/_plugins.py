@@ -275,8 +275,8 @@ def create_options(device_type: str, environment: Mapping[str, str]) -> dict[str
         if not count and flag:
             count = flag.group(1)
         if count:
-            if not count.isdigit() or int(count) < 1:
-                raise ValueError(f"CPU_NUM_DEVICES: expected a number of devices of at least 1, got {count!r}")
+            if not re.fullmatch(r"0*[1-9][0-9]{0,4}", count):  # each has threads and memory of its own: more would never start
+                raise ValueError(f"CPU_NUM_DEVICES: expected a number of devices from 1 to 99999, got {count!r}")
             options["cpu_device_count"] = int(count)
     return options
 

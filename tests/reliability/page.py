@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "reliability.md"
-TABLES = ("faults", "fuzz", "soak", "sanitizers", "audit")
+TABLES = ("faults", "fuzz", "fuzz_python", "soak", "sanitizers", "audit")
 
 
 def rows(name: str) -> Iterator[list[str]]:
@@ -38,6 +38,10 @@ def faults() -> str:
 
 def fuzz() -> str:
     return table(("package", "target", "inputs", "time"), [[f"`{package}`", f"`{name}`", f"{int(tried):,}", time] for package, name, tried, time in rows("fuzz")])
+
+
+def fuzz_python() -> str:
+    return table(("target", "what it takes", "inputs", "time"), [[f"`{name}`", what, f"{int(tried):,}", time] for name, tried, time, what in rows("fuzz_python")])
 
 
 def soak() -> str:

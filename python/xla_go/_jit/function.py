@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from xla_go import _adapter, _compiles, _recording, _step, errors
-from xla_go._jit.state import State
+from xla_go._jit.state import State, exact
 
 logger = logging.getLogger("xla_go")
 
@@ -196,7 +196,7 @@ def _flatten(value: Any, tensors: list[torch.Tensor]) -> Any:
         hash(value)
     except TypeError:
         raise TypeError(f"jit: expected arguments that are tensors, or hashable, or tuples, lists and dicts of such, got {type(value).__name__}") from None
-    return type(value), value
+    return type(value), exact(value)
 
 
 @overload

@@ -35,6 +35,13 @@ def _kind(value: Any) -> int:
     return kind
 
 
+def exact(value: Any) -> Any:
+    """What stands for a value in a key. Zeros of both signs are equal as numbers, and no nan is equal to itself: of those it is the text."""
+    if isinstance(value, complex) or (isinstance(value, float) and not value < 0 and not value > 0):
+        return repr(value)
+    return value
+
+
 class Variables:
     """The variables that a function's code names: of the functions around it, of its module, and attributes of its `self`.
 

@@ -61,6 +61,11 @@ def to_numpy(element: str, function: str) -> np.dtype[Any]:
         raise TypeError(f"{function}(): {element} is {name} in numpy, a type that the package ml_dtypes adds: pip install ml_dtypes") from None
 
 
+def known(element: str) -> bool:
+    """Whether HLO's name is that of a type that arrays have."""
+    return element in _DLPACK
+
+
 def size(element: str) -> int:
     """Bytes of one element."""
     return _DLPACK[element][1] // 8

@@ -13,6 +13,7 @@ __all__ = ["replicated", "tiled"]
 # Numbers of OpSharding's fields and of its types.
 _TYPE, _TILE_DIMENSIONS, _TILE_DEVICES, _REPLICATE_ON_LAST = 1, 3, 4, 6
 _REPLICATED, _TILED = 0, 3
+_MOST_DEVICES = 1 << 20  # each is a number in the message
 
 
 def _varint(number: int) -> bytes:
@@ -50,8 +51,10 @@ def tiled(parts: Sequence[int], devices: Sequence[int] | None = None, replicate_
         if part < 1:
             raise ValueError(f"tiled(): expected at least 1 part in each dimension, got {list(parts)}")
         count *= part
+    if count > _MOST_DEVICES:
+        raise ValueError(f"tiled(): expected at most {_MOST_DEVICES} tiles, one for each device, got {count} for parts {list(parts)}")
     numbers = range(count) if devices is None else devices
-    if sorted(numbers) != list(range(count)):
+    if len(numbers) != count or sorted(numbers) != list(range(count)):
         raise ValueError(f"tiled(): expected each device from 0 to {count - 1} once for parts {list(parts)}, got {list(numbers)}")
     encoded = _number(_TYPE, _TILED) + _packed(_TILE_DIMENSIONS, parts) + _packed(_TILE_DEVICES, numbers)
     return encoded + _number(_REPLICATE_ON_LAST, 1) if replicate_on_last else encoded

@@ -51,10 +51,15 @@ class Mesh:
         self, device_ids: np.ndarray[Any, Any] | Iterable[int], mesh_shape: Sequence[int], axis_names: Sequence[str] | None = None
     ) -> None:
         flat = device_ids.ravel().tolist() if hasattr(device_ids, "ravel") else list(device_ids)
-        self._ids: list[int] = [int(number) for number in flat]
-        self.mesh_shape: tuple[int, ...] = tuple(int(size) for size in mesh_shape)
+        try:
+            self._ids: list[int] = [int(number) for number in flat]
+            self.mesh_shape: tuple[int, ...] = tuple(int(size) for size in mesh_shape)
+        except OverflowError:  # of an infinite number
+            raise errors.MeshError(f"Mesh(): expected whole numbers, got device ids {flat} and shape {tuple(mesh_shape)}") from None
         self.axis_names: tuple[str, ...] | None = None if axis_names is None else tuple(axis_names)
         count = math.prod(self.mesh_shape)
+        if any(size < 0 for size in self.mesh_shape):
+            raise errors.MeshError(f"Mesh(): expected sizes of axes of at least 1, got shape {self.mesh_shape}")
         if len(self._ids) != count:
             raise errors.MeshError(f"Mesh(): expected {count} device ids for shape {self.mesh_shape}, got {len(self._ids)}")
         devices = runtime.global_runtime_device_count()

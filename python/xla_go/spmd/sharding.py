@@ -39,14 +39,17 @@ class ShardingType(IntEnum):
 
     @classmethod
     def of(cls, text: str) -> ShardingType | None:
-        """The kind of a sharding in HLO's text; None for ""."""
+        """The kind of a sharding in HLO's text; None for "". ValueError for another text."""
         if not text:
             return None
         if "last_tile_dim_replicate" in text:
             return cls.PARTIAL
         if "devices=" in text:
             return cls.TILED
-        return cls[re.sub(r"[{} ].*", "", text.lstrip("{")).upper()]
+        name = re.sub(r"[{} ].*", "", text.lstrip("{"), flags=re.DOTALL).upper()
+        if name not in cls.__members__:
+            raise ValueError(f"ShardingType.of(): expected a sharding in HLO's text, as {{replicated}} or {{devices=[2]0,1}}, got {text!r}")
+        return cls[name]
 
 
 def _annotate(function: str, t: torch.Tensor | XLAShardedTensor, sharding: bytes, how: str, open_dimensions: Sequence[int] = ()) -> torch.Tensor:

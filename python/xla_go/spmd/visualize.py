@@ -24,10 +24,12 @@ def tiles_of(sharding: str) -> tuple[list[int], list[list[int]]]:
         return [1], [list(range(runtime.global_runtime_device_count()))]
     if match := re.fullmatch(r"\{maximal device=(\d+)\}", sharding):
         return [1], [[int(match.group(1))]]
-    match = re.fullmatch(r"\{devices=\[([\d,]+)\]([\d,]+)( last_tile_dim_replicate)?\}", sharding)
+    match = re.fullmatch(r"\{devices=\[(\d+(?:,\d+)*)\](\d+(?:,\d+)*)( last_tile_dim_replicate)?\}", sharding)
     if match is None:
         raise ValueError(f"visualize_sharding(): expected a sharding as sharding_spec gives it, got {sharding!r}")
     grid, devices = ([int(number) for number in match.group(i).split(",")] for i in (1, 2))
+    if min(grid) < 1 or math.prod(grid) != len(devices) or (match.group(3) and len(grid) < 2):
+        raise ValueError(f"visualize_sharding(): expected one device for each tile, got {sharding!r}")
     copies = grid.pop() if match.group(3) else 1
     return grid, [devices[i : i + copies] for i in range(0, len(devices), copies)]
 

@@ -68,13 +68,17 @@ def load(path: Path) -> dict[str, Array]:
         raise errors.DataLossError(f"load(): expected a file in the safetensors format, got {path} of {len(whole)} bytes")
     try:
         header = json.loads(whole[_LENGTH : _LENGTH + length].tobytes())
-    except ValueError as error:
+        if not isinstance(header, dict):
+            raise ValueError(f"expected a mapping of arrays, got {type(header).__name__}")
+    except (ValueError, RecursionError) as error:
         raise errors.DataLossError(f"load(): the header of {path} is damaged: {error}") from None
     data = whole[_LENGTH + length :]
     arrays = {}
     for name, about in header.items():
         if name == "__metadata__":
             continue
+        if not _described(about):
+            raise errors.DataLossError(f"load(): the header of {path} is damaged: expected dtype, shape and data_offsets of {name!r}, got {about!r}")
         kind = _ELEMENTS.get(about["dtype"])
         if kind is None:
             raise errors.UnimplementedError(f"load(): expected one of the types {', '.join(_ELEMENTS)}, got {about['dtype']} of {name!r} in {path}")
@@ -84,3 +88,13 @@ def load(path: Path) -> dict[str, Array]:
             raise errors.DataLossError(f"load(): {path} has not all bytes of {name!r}")
         arrays[name] = Array(kind, dimensions, data[begin:end])
     return arrays
+
+
+def _described(about: Any) -> bool:
+    """Whether the header says of an array what the format asks for."""
+    if not isinstance(about, dict) or not isinstance(about.get("dtype"), str):
+        return False
+    shape, offsets = about.get("shape"), about.get("data_offsets")
+    if not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
+        return False
+    return all(type(number) is int and 0 <= number < 2**63 for number in [*shape, *offsets])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from xla_go import _runtime, client, errors
 from xla_go.client.computation import _address
-from xla_go.stablehlo import _arrays, _tree, _weights
+from xla_go.stablehlo import _about, _arrays, _tree, _weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -241,12 +241,19 @@ def load(path: str | os.PathLike[str]) -> StableHLOProgram:
         weights = _weights.load(directory / _WEIGHTS) if not isinstance(about, dict) or about.get("weights", True) else None
     except FileNotFoundError as error:
         raise errors.NotFoundError(f"load(): expected a directory that StableHLOProgram.save wrote, got {directory}: {error.filename} is not there") from None
-    except ValueError as error:
-        raise errors.DataLossError(f"load(): {directory / _ABOUT} is damaged: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise errors.DataLossError(f"load(): a file in {directory} is damaged: {error}") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise errors.DataLossError(f"load(): expected {directory / _ABOUT} to be of the format {FORMAT}")
-    if about["version"] > VERSION:
-        raise errors.UnimplementedError(f"load(): expected at most version {VERSION} of the format, got {about['version']}: update xla_go")
+    version = about.get("version")
+    if type(version) is not int or version < 1:
+        raise errors.DataLossError(f"load(): expected a version of the format from 1 to {VERSION} in {directory / _ABOUT}, got {version!r}")
+    if version > VERSION:
+        raise errors.UnimplementedError(f"load(): expected at most version {VERSION} of the format, got {version}: update xla_go")
+    try:
+        _about.check(about)
+    except (ValueError, RecursionError) as error:
+        raise errors.DataLossError(f"load(): {directory / _ABOUT} is damaged: {error}") from None
     for argument in about["arguments"]:
         if argument["kind"] != "weight" or weights is None:
             continue

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/object_ptr.h>
 
+#include <cmath>
 #include <cstdint>
 
 #include "errors.h"
@@ -58,12 +59,13 @@ struct Places {
   int number;                 // the kind of what is compared by its value
 };
 
-// Names of attributes and keys.
+// Names of attributes and keys, and what stands for a nan.
 struct Names {
   PyObject* param_groups = PyUnicode_InternFromString("param_groups");
   PyObject* params = PyUnicode_InternFromString("params");
   PyObject* state = PyUnicode_InternFromString("state");
   PyObject* training = PyUnicode_InternFromString("training");
+  PyObject* nan = PyUnicode_InternFromString("nan");
 };
 
 const Names& names() {
@@ -170,7 +172,7 @@ class Reader {
       append(numbers_, owned(PyObject_GetAttr(module, names().training)));
     });
     for_each_pair(places_.settings, [&](PyObject* group, PyObject* chosen) {
-      for_each(chosen, [&](PyObject* name) { append(numbers_, item(group, name)); });
+      for_each(chosen, [&](PyObject* name) { append_number(item(group, name)); });
     });
     for_each_pair(places_.tensor_settings,
                   [&](PyObject* group, PyObject* name) { append_state_of(item(group, name)); });
@@ -179,7 +181,7 @@ class Reader {
       const int kind = kind_of(value);
       if (kind == places_.number) {
         append(numbers_, reinterpret_cast<PyObject*>(Py_TYPE(value)));
-        append(numbers_, value);
+        append_number(value);
       } else if (kind == places_.tensor) {
         append_state_of(value);
       }
@@ -208,6 +210,22 @@ class Reader {
       bits |= 4 | static_cast<int64_t>(at::autocast::get_autocast_dtype(at::kXLA)) << 8;
     }
     return bits | static_cast<int64_t>(c10::get_default_dtype_as_scalartype()) << 16;
+  }
+
+  // As _jit/state.py's exact(): zeros of both signs are equal as numbers, and no nan is equal to
+  // itself.
+  void append_number(PyObject* value) {
+    if (PyFloat_Check(value)) {
+      const double number = PyFloat_AS_DOUBLE(value);
+      append(numbers_, std::isnan(number) ? names().nan : value);
+      if (number == 0) {
+        append(numbers_, std::signbit(number) ? Py_True : Py_False);
+      }
+    } else if (C10_UNLIKELY(PyComplex_Check(value))) {
+      append(numbers_, owned(PyObject_Repr(value)));
+    } else {
+      append(numbers_, value);
+    }
   }
 
   // Something that changes when a tensor on the host does: its program has what it holds. None for

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
+import re
 import shutil
 import threading
 import warnings
@@ -22,6 +24,7 @@ from xla_go.distributed.checkpoint.preemption import Preemption
 
 __all__ = ["CheckpointManager"]
 
+_STEP = re.compile("0|-?[1-9][0-9]*")  # a number as `str` writes it: another name is no place that is read or removed
 _METADATA = ".metadata"  # torch.distributed.checkpoint writes it last
 
 
@@ -76,7 +79,7 @@ class CheckpointManager:
 
     def should_save(self, step: int) -> bool:
         """Whether `save` saves this step: its number is due, or `reached_preemption`."""
-        return step % self._interval == 0 or self.reached_preemption(step)
+        return operator.index(step) % self._interval == 0 or self.reached_preemption(step)
 
     def save(self, step: int, state_dict: dict[str, Any], force: bool = False) -> bool:
         """Saves a state if it is due, or with `force`; whether it did. BLOCKING until it is written.
@@ -118,7 +121,7 @@ class CheckpointManager:
 
     def all_steps(self) -> list[int]:
         """The saved steps, ascending; those that are still being written are not among them."""
-        return sorted(int(entry.name) for entry in self._path.iterdir() if entry.name.isdecimal() and (entry / _METADATA).is_file())
+        return sorted(int(entry.name) for entry in self._path.iterdir() if _STEP.fullmatch(entry.name) and (entry / _METADATA).is_file())
 
     def join(self) -> None:
         """Waits until all saves in the background are written, and raises what the first of those that failed did. BLOCKING."""

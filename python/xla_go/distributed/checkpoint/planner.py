@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import io
+import itertools
 import math
 from typing import Any
 
@@ -158,6 +159,25 @@ class SPMDSavePlanner(DefaultSavePlanner):
         return parts.read(tuple(write_item.index.offset or ()))
 
 
+def _check_parts(fqn: str, entry: TensorStorageMetadata) -> None:
+    """ValueError for parts of a saved tensor that do not lie within it: the file may be damaged."""
+    for chunk in entry.chunks:
+        offsets, sizes = tuple(chunk.offsets), tuple(chunk.sizes)
+        if not len(offsets) == len(sizes) == len(entry.size) or any(not 0 <= o <= o + s <= whole for o, s, whole in zip(offsets, sizes, entry.size, strict=True)):
+            raise ValueError(f"SPMDLoadPlanner: expected parts of {fqn} within its sizes {tuple(entry.size)}, got one of sizes {sizes} at {offsets}")
+
+
+def _check_apart(fqn: str, boxes: list[tuple[_Offset, _Offset]]) -> None:
+    """ValueError for two boxes, of offsets and sizes, that overlap."""
+    boxes = sorted(box for box in boxes if box[0] and 0 not in box[1])
+    for i, (offset, size) in enumerate(boxes):
+        for other, lengths in itertools.islice(boxes, i + 1, None):
+            if other[0] >= offset[0] + size[0]:
+                break
+            if all(a < b + length and b < a + count for a, count, b, length in zip(offset, size, other, lengths, strict=True)):
+                raise ValueError(f"SPMDLoadPlanner: expected parts of {fqn} that do not overlap, got two at {offset} and {other}")
+
+
 class _Incoming:
     """A tensor on device xla that is being read: it keeps its old value until all of its parts are there."""
 
@@ -188,7 +208,8 @@ class _Incoming:
         return [ChunkStorageMetadata(offsets=torch.Size(offset), sizes=torch.Size(size)) for offset, size in self._sizes.items()]
 
     def check(self, fqn: str, items: list[ReadItem]) -> None:
-        """ValueError where the checkpoint has not all of the tensor."""
+        """ValueError where the checkpoint has not all of the tensor, or a part of it twice."""
+        _check_apart(fqn, [(tuple(a + b for a, b in zip(item.dest_offsets, item.dest_index.offset or (), strict=False)), tuple(item.lengths)) for item in items])
         found = sum(math.prod(item.lengths) for item in items)
         wanted = sum(self._missing.values())
         if found != wanted:
@@ -253,17 +274,20 @@ class SPMDLoadPlanner(DefaultLoadPlanner):
 
     def create_local_plan(self) -> LoadPlan:
         """torch's plan, with the shards of tensors on device xla in their place. BLOCKING while a program is compiled."""
-        plan = super().create_local_plan()
         assert self.metadata is not None
         saved = self.metadata.state_dict_metadata
+        for fqn in self.state_dict:
+            if isinstance(entry := saved.get(fqn), TensorStorageMetadata):
+                _check_parts(fqn, entry)
+        plan = super().create_local_plan()
         for fqn, tensor in _computed(self.state_dict).items():
             if tensor.numel() > 0 and isinstance(saved.get(fqn), TensorStorageMetadata):
                 self._incoming[fqn] = _Incoming(tensor)
         items = [item for item in plan.items if item.dest_index.fqn not in self._incoming]
         for fqn, incoming in self._incoming.items():
-            entry = saved[fqn]
-            assert isinstance(entry, TensorStorageMetadata)
-            reads = create_read_items_for_chunk_list(fqn, entry, incoming.chunks)
+            whole = saved[fqn]
+            assert isinstance(whole, TensorStorageMetadata)
+            reads = create_read_items_for_chunk_list(fqn, whole, incoming.chunks)
             incoming.check(fqn, reads)
             items += reads
         return dataclasses.replace(plan, items=items)
