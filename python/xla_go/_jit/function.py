@@ -24,6 +24,8 @@ ATTEMPTS = 8
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_ONE = tree_flatten(None)[1]  # the layout of a result that is just one value
+
 _thread = threading.local()  # tracing: a call within a call that is traced is part of it
 
 
@@ -74,7 +76,7 @@ class JitFunction:
         if getattr(_thread, "tracing", False) or torch.compiler.is_compiling():
             return self._function(*args, **kwargs)
         tensors: list[torch.Tensor] = []
-        numbers = _flatten(args, tensors), _flatten(kwargs, tensors) if kwargs else None
+        numbers = _flatten(args, tensors) if args else None, _flatten(kwargs, tensors) if kwargs else None
         parameters, values, state = self._state.read()
         key = numbers, state
         program = self._programs.get(key)
@@ -165,7 +167,7 @@ def _finish(program: _Program, results: list[Any], parameters: list[Any]) -> Any
     for i, gradient in zip(program.assigned, results[program.results :], strict=True):
         parameters[i].grad = gradient
     assert program.layout is not None
-    return tree_unflatten(results[: program.results], program.layout)
+    return results[0] if program.layout == _ONE else tree_unflatten(results[: program.results], program.layout)
 
 
 def _refusal(tensors: Iterable[torch.Tensor]) -> str:
