@@ -11,7 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import default_partition
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
-from xla_go import _runtime
+from xla_go import _device_module, _runtime
 from xla_go._dynamo import program, segments
 
 OPTIONS = {"record": True}
@@ -82,5 +82,6 @@ def _boxed(function: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], 
 
 
 def reset() -> None:
-    """Lets go of all recordings, as torch._dynamo.reset() does of all graphs."""
+    """Lets go of all recordings, as torch._dynamo.reset() does of all graphs, and of the memory that becomes free by it."""
     program.clear_all()
+    _device_module.empty_cache()
