@@ -47,9 +47,10 @@ $(STAMPS)/test-venv: tests/requirements-test.txt
 	$(TEST)/bin/python $(PIP) install "torch>=2.9" numpy fastatomstruct-xla-cpu -r $<
 	@mkdir -p $(@D) && touch $@
 
+# torchaudio does not say which torch it loads with: the one of the same release.
 $(STAMPS)/oldest-venv: tests/requirements-test.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python $(PIP) install "$(OLDEST_TORCH)" torchaudio numpy fastatomstruct-xla-cpu -r $<
+	$(OLDEST)/bin/python $(PIP) install "$(OLDEST_TORCH)" "$(subst torch,torchaudio,$(OLDEST_TORCH))" numpy fastatomstruct-xla-cpu -r $<
 	@mkdir -p $(@D) && touch $@
 
 $(STAMPS)/plugins: tests/requirements-plugins.txt $(STAMPS)/build-venv

@@ -70,8 +70,9 @@ DAEMONS = """
 """
 
 
-@pytest.mark.parametrize("seconds", [0.7, *(pytest.param(tenths / 10, marks=pytest.mark.slow) for tenths in range(1, 25, 3))])
+@pytest.mark.parametrize("seconds", [0.15, 0.7, *(pytest.param(tenths / 10, marks=pytest.mark.slow) for tenths in range(1, 25, 3))])
 def test_daemon_threads_that_use_the_device(child: Child, seconds: float) -> None:
-    """Python ends them where they ask for its lock, which aborts the process if they are in torch's or our C++ then."""
+    """Python ends them where they ask for its lock, which aborts the process if they are in torch's or our C++ then: early on in
+    the first use, where C++ calls Python, which loads the runtime."""
     done = child(DAEMONS.format(seconds=seconds), check=False)
     assert (done.returncode, done.stdout, done.stderr) == (3, "the end\n", "")

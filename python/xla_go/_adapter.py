@@ -110,10 +110,12 @@ def _hold_other_threads() -> None:
     """
     from xla_go import _runtime
 
-    if not _runtime.started() or not _runtime.usable() or len(threading.enumerate()) == 1:
+    if len(threading.enumerate()) == 1 or (_runtime.loaded() and not _runtime.usable()):
         return
     loaded().hold_other_threads()
-    time.sleep(_SETTLE_SECONDS)
+    _runtime.end_start()
+    if _runtime.started():
+        time.sleep(_SETTLE_SECONDS)
 
 
 def loaded() -> ModuleType:

@@ -187,6 +187,21 @@ def _end() -> None:
             _end_without_destructors()
 
 
+def end_start() -> None:
+    """At the end of the process: waits for a start that is under way in another thread, and ends what it began. BLOCKING.
+
+    A plugin that is loaded while the process ends finds its libraries taken down, and brings the process down.
+    """
+    if _started:
+        return  # `_end` has run
+    if not _lock.acquire(timeout=_END_SECONDS):
+        _end_without_destructors()
+        return
+    _lock.release()
+    if _started:
+        _end()
+
+
 def _end_without_destructors() -> None:
     """At the end of the process: has it end, with its status, before the destructors of libraries that are loaded already."""
     libc = ctypes.CDLL(None)

@@ -218,6 +218,10 @@ class RowKernel final : public c10::OperatorKernel {
       prepare_outputs(call, device);
     }
     const bool traced = table.op(&call) == 0;
+    if (C10_UNLIKELY(process_ends.load(std::memory_order_relaxed))) {
+      stay_if_held();  // it may have waited long for the runtime, and goes back to code that takes
+                       // the GIL
+    }
     if (writes_one_value_) {
       values[0] = std::move(self);
     }

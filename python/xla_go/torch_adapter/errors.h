@@ -35,16 +35,6 @@ enum class PythonKind : int {
 // with the GIL held; returns nullptr for the convenience of `return`.
 PyObject* set_python_error();
 
-// Runs `body` and turns a C++ exception into a Python one.
-template <typename Body>
-PyObject* guard_python(Body body) {
-  try {
-    return body();
-  } catch (...) {
-    return set_python_error();
-  }
-}
-
 // `classes` maps a canonical code (int) to an exception class. Keeps a reference for the life of
 // the process. Returns false with a Python exception set where it is not such a mapping.
 bool set_error_classes(PyObject* classes);

@@ -26,16 +26,6 @@ namespace {
 
 using namespace xla_go;
 
-// Runs `body` and turns a C++ exception into a Python one.
-template <typename Body>
-PyObject* guarded(Body body) {
-  try {
-    return body();
-  } catch (...) {
-    return set_python_error();
-  }
-}
-
 int checked_device(int device) {
   return resolve_device(c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(device)));
 }
@@ -110,7 +100,7 @@ PyObject* initialize(PyObject*, PyObject* args) {
   if (libraries != nullptr) {
     Py_RETURN_NONE;
   }
-  return guarded([]() -> PyObject* {
+  return guard_python([]() -> PyObject* {
     auto made = std::make_unique<Libraries>();
     register_guard();
     register_hooks();
@@ -151,7 +141,7 @@ PyObject* sync(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "|is", &device, &cause)) {
     return nullptr;
   }
-  return guarded([device, cause]() -> PyObject* {
+  return guard_python([device, cause]() -> PyObject* {
     const int index = checked_device(device);
     const xla_go_table& table = enter();
     drain_drops();
@@ -182,7 +172,7 @@ PyObject* wait(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "Li", &token, &timeout_ms)) {
     return nullptr;
   }
-  return guarded([token, timeout_ms]() -> PyObject* {
+  return guard_python([token, timeout_ms]() -> PyObject* {
     const xla_go_table& table = enter();
     xla_go_error error = {};
     int32_t code = 0;
@@ -202,14 +192,14 @@ PyObject* cancel(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "L", &token)) {
     return nullptr;
   }
-  return guarded([token]() -> PyObject* {
+  return guard_python([token]() -> PyObject* {
     enter().read_cancel(token);
     Py_RETURN_NONE;
   });
 }
 
 PyObject* drain(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* {
+  return guard_python([]() -> PyObject* {
     drain_drops();
     Py_RETURN_NONE;
   });
@@ -243,7 +233,7 @@ PyObject* manual_seed(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "K", &seed)) {
     return nullptr;
   }
-  return guarded([seed]() -> PyObject* {
+  return guard_python([seed]() -> PyObject* {
     seed_default_generators(seed);
     Py_RETURN_NONE;
   });
@@ -254,7 +244,7 @@ PyObject* get_rng_state(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "|i", &device)) {
     return nullptr;
   }
-  return guarded([device]() -> PyObject* {
+  return guard_python([device]() -> PyObject* {
     const xla_go_generator state = default_state(checked_generator_device(device));
     return Py_BuildValue("KK", static_cast<unsigned long long>(state.seed),
                          static_cast<unsigned long long>(state.offset));
@@ -268,7 +258,7 @@ PyObject* set_rng_state(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "iKK", &device, &seed, &offset)) {
     return nullptr;
   }
-  return guarded([=]() -> PyObject* {
+  return guard_python([=]() -> PyObject* {
     set_default_state(checked_generator_device(device), {seed, offset});
     Py_RETURN_NONE;
   });
@@ -281,14 +271,14 @@ PyObject* py_set_current_device(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "i", &device)) {
     return nullptr;
   }
-  return guarded([device]() -> PyObject* {
+  return guard_python([device]() -> PyObject* {
     set_current_device(device);
     Py_RETURN_NONE;
   });
 }
 
 PyObject* py_device_count(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* { return PyLong_FromLong(device_count()); });
+  return guard_python([]() -> PyObject* { return PyLong_FromLong(device_count()); });
 }
 
 PyObject* py_follow_cpu_generator(PyObject*, PyObject* args) {
@@ -338,7 +328,7 @@ PyObject* buffer_pointer(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "K", &address)) {
     return nullptr;
   }
-  return guarded([address]() -> PyObject* {
+  return guard_python([address]() -> PyObject* {
     const xla_go_table& table = enter();
     xla_go_storage* handle = handle_at(address);
     uint64_t pointer = 0;
@@ -355,7 +345,8 @@ PyObject* storage_id(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "K", &address)) {
     return nullptr;
   }
-  return guarded([address]() -> PyObject* { return PyLong_FromLongLong(handle_at(address)->id); });
+  return guard_python(
+      [address]() -> PyObject* { return PyLong_FromLongLong(handle_at(address)->id); });
 }
 
 PyMethodDef methods[] = {

@@ -1,7 +1,6 @@
 #include "runtime.h"
 
 #include <Python.h>
-#include <cxxabi.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -35,12 +34,6 @@ bool holds_gil() {
   return current != nullptr && current == PyGILState_GetThisThreadState();
 }
 
-[[noreturn]] void stay() {
-  for (;;) {
-    pause();
-  }
-}
-
 // Takes the GIL by a function of Python's, which ends this thread where Python is ending: what
 // unwinds its stack then does not get further than here.
 template <typename Take>
@@ -59,7 +52,12 @@ class GilHold {
   GilHold() {
     take_gil([this] { state_ = PyGILState_Ensure(); });
   }
-  ~GilHold() { PyGILState_Release(state_); }
+  ~GilHold() {
+    if (C10_UNLIKELY(!holds_gil())) {
+      stay();  // Python has ended this thread within a call of it
+    }
+    PyGILState_Release(state_);
+  }
   GilHold(const GilHold&) = delete;
   GilHold& operator=(const GilHold&) = delete;
 
@@ -140,6 +138,12 @@ void throw_forked_child() {
   throw_error({9 /* FAILED_PRECONDITION */, static_cast<int32_t>(PythonKind::by_code),
                "xla_go used in a forked child of a process that has used the device: start it with "
                "the spawn method (torch.multiprocessing.set_start_method('spawn'))"});
+}
+
+void stay() {
+  for (;;) {
+    pause();
+  }
 }
 
 void hold_other_threads() {

@@ -3,9 +3,11 @@
 
 #include <c10/core/AutogradState.h>
 #include <c10/macros/Macros.h>
+#include <cxxabi.h>
 
 #include <atomic>
 
+#include "errors.h"
 #include "xla_go_dispatch.h"
 
 namespace xla_go {
@@ -26,6 +28,22 @@ void hold_other_threads();
 
 // Where hold_other_threads() was called, by another thread, does not return.
 void stay_if_held();
+
+// Does not return. For a thread that Python has ended: where it asked for the GIL, Python unwinds
+// its stack, and what runs on the way must neither use Python nor let the unwinding end here.
+[[noreturn]] void stay();
+
+// Runs `body` and turns a C++ exception into a Python one.
+template <typename Body>
+PyObject* guard_python(Body body) {
+  try {
+    return body();
+  } catch (abi::__forced_unwind&) {
+    stay();
+  } catch (...) {
+    return set_python_error();
+  }
+}
 
 // The first thing in each kernel of key XLA. Loads Go at the first device use, refuses in a
 // forked child, and turns this thread's autograd multithreading off, so that a backward runs on

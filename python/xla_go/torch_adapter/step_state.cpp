@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "errors.h"
+#include "runtime.h"
 
 namespace xla_go {
 namespace {
