@@ -124,7 +124,7 @@ class State:
         parameters = tuple(module._parameters for module in self._modules if module._parameters)
         buffers = tuple(module._buffers for module in self._modules if module._buffers)
         self._places = (
-            owner, cells, names, tuple(self._modules), parameters, buffers, tuple(groups), tuple(settings), tuple(tensor_settings), _kinds, _kind, _TENSOR, _NUMBER,
+            owner, cells, names, tuple(self._modules), parameters, buffers, tuple(groups), tuple(settings), tuple(tensor_settings), _kinds, _kind, _NUMBER,
         )  # fmt: skip
         self.distinct = []
         first: dict[int, int] = {}

@@ -377,7 +377,8 @@ std::vector<std::string> register_rows(torch::Library& aten, torch::Library& own
     torch::Library& library = is_aten ? aten : own;
     std::optional<torch::CppFunction> function;
     if (form != RowForm::out) {
-      function = unboxed(std::make_shared<RowKernel>(name.row, form, *op), *op, name.in_place);
+      const auto make = [&] { return std::make_shared<RowKernel>(name.row, form, *op); };
+      function = unboxed(make, *op, name.in_place);
     }
     if (!function.has_value()) {
       function = torch::CppFunction::makeFromBoxedFunctor(

@@ -56,7 +56,6 @@ struct Places {
   PyObject* tensor_settings;  // (group, name) of a setting that is a tensor
   PyObject* kinds;            // of values, by their type
   PyObject* kind;             // finds the kind of a type that is not among them
-  int tensor;                 // the kind of tensors
   int number;                 // the kind of what is compared by its value
 };
 
@@ -179,12 +178,11 @@ class Reader {
                   [&](PyObject* group, PyObject* name) { append_state_of(item(group, name)); });
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(variables_.get()); ++i) {
       PyObject* value = PyList_GET_ITEM(variables_.get(), i);
-      const int kind = kind_of(value);
-      if (kind == places_.number) {
+      if (THPVariable_Check(value)) {
+        append_state_of(value);
+      } else if (kind_of(value) == places_.number) {
         append(numbers_, reinterpret_cast<PyObject*>(Py_TYPE(value)));
         append_number(value);
-      } else if (kind == places_.tensor) {
-        append_state_of(value);
       }
     }
   }
@@ -263,12 +261,12 @@ class Reader {
 PyObject* read_step_state(PyObject*, PyObject* args) {
   Places places{};
   PyObject* distinct = nullptr;
-  if (!PyArg_ParseTuple(args, "(OO!O!O!O!O!O!O!O!O!Oii)O!", &places.owner, &PyTuple_Type,
+  if (!PyArg_ParseTuple(args, "(OO!O!O!O!O!O!O!O!O!Oi)O!", &places.owner, &PyTuple_Type,
                         &places.cells, &PyTuple_Type, &places.names, &PyTuple_Type, &places.modules,
                         &PyTuple_Type, &places.parameters, &PyTuple_Type, &places.buffers,
                         &PyTuple_Type, &places.groups, &PyTuple_Type, &places.settings,
                         &PyTuple_Type, &places.tensor_settings, &PyDict_Type, &places.kinds,
-                        &places.kind, &places.tensor, &places.number, &PyList_Type, &distinct)) {
+                        &places.kind, &places.number, &PyList_Type, &distinct)) {
     return nullptr;
   }
   return guard_python([&]() -> PyObject* {

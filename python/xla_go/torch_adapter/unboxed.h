@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <type_traits>
 
 namespace xla_go {
 
@@ -57,38 +57,30 @@ inline std::string unboxed_kinds(const c10::FunctionSchema& schema) {
   return schema.returns().size() == 1 ? kinds : "";
 }
 
-// The function for a schema, none where its arguments are of other kinds.
-template <class Kernel>
-std::optional<torch::CppFunction> unboxed(std::shared_ptr<Kernel> kernel,
-                                          const c10::OperatorHandle& op, bool in_place) {
+// The function for a schema, with a kernel that `make` gives as a shared pointer; none, and no
+// kernel is made, where its arguments are of other kinds.
+template <class Make>
+std::optional<torch::CppFunction> unboxed(const Make& make, const c10::OperatorHandle& op,
+                                          bool in_place) {
+  using Kernel = typename std::invoke_result_t<Make>::element_type;
   using T = const at::Tensor&;
   using S = const at::Scalar&;
   const std::string kinds = (in_place ? "in place " : "") + unboxed_kinds(op.schema());
-  if (kinds == "T") return torch::CppFunction(UnboxedFunction<Kernel, T>{std::move(kernel), op});
-  if (kinds == "TT")
-    return torch::CppFunction(UnboxedFunction<Kernel, T, T>{std::move(kernel), op});
-  if (kinds == "TS")
-    return torch::CppFunction(UnboxedFunction<Kernel, T, S>{std::move(kernel), op});
-  if (kinds == "TTT")
-    return torch::CppFunction(UnboxedFunction<Kernel, T, T, T>{std::move(kernel), op});
-  if (kinds == "TTS")
-    return torch::CppFunction(UnboxedFunction<Kernel, T, T, S>{std::move(kernel), op});
-  if (kinds == "TSS")
-    return torch::CppFunction(UnboxedFunction<Kernel, T, S, S>{std::move(kernel), op});
-  if (kinds == "TTTS")
-    return torch::CppFunction(UnboxedFunction<Kernel, T, T, T, S>{std::move(kernel), op});
+  if (kinds == "T") return torch::CppFunction(UnboxedFunction<Kernel, T>{make(), op});
+  if (kinds == "TT") return torch::CppFunction(UnboxedFunction<Kernel, T, T>{make(), op});
+  if (kinds == "TS") return torch::CppFunction(UnboxedFunction<Kernel, T, S>{make(), op});
+  if (kinds == "TTT") return torch::CppFunction(UnboxedFunction<Kernel, T, T, T>{make(), op});
+  if (kinds == "TTS") return torch::CppFunction(UnboxedFunction<Kernel, T, T, S>{make(), op});
+  if (kinds == "TSS") return torch::CppFunction(UnboxedFunction<Kernel, T, S, S>{make(), op});
+  if (kinds == "TTTS") return torch::CppFunction(UnboxedFunction<Kernel, T, T, T, S>{make(), op});
   if (kinds == "TTTSS")
-    return torch::CppFunction(UnboxedFunction<Kernel, T, T, T, S, S>{std::move(kernel), op});
-  if (kinds == "in place T")
-    return torch::CppFunction(UnboxedInPlace<Kernel>{std::move(kernel), op});
-  if (kinds == "in place TT")
-    return torch::CppFunction(UnboxedInPlace<Kernel, T>{std::move(kernel), op});
-  if (kinds == "in place TS")
-    return torch::CppFunction(UnboxedInPlace<Kernel, S>{std::move(kernel), op});
-  if (kinds == "in place TTS")
-    return torch::CppFunction(UnboxedInPlace<Kernel, T, S>{std::move(kernel), op});
+    return torch::CppFunction(UnboxedFunction<Kernel, T, T, T, S, S>{make(), op});
+  if (kinds == "in place T") return torch::CppFunction(UnboxedInPlace<Kernel>{make(), op});
+  if (kinds == "in place TT") return torch::CppFunction(UnboxedInPlace<Kernel, T>{make(), op});
+  if (kinds == "in place TS") return torch::CppFunction(UnboxedInPlace<Kernel, S>{make(), op});
+  if (kinds == "in place TTS") return torch::CppFunction(UnboxedInPlace<Kernel, T, S>{make(), op});
   if (kinds == "in place TTTS")
-    return torch::CppFunction(UnboxedInPlace<Kernel, T, T, S>{std::move(kernel), op});
+    return torch::CppFunction(UnboxedInPlace<Kernel, T, T, S>{make(), op});
   return std::nullopt;
 }
 

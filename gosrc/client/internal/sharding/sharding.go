@@ -95,22 +95,10 @@ func Split(proto []byte, n int) ([]*client.Sharding, error) {
 // maxPartitions is more than any job has devices. A sharding comes from outside, and a few bytes of it may count any number.
 const maxPartitions = 1 << 20
 
-// count multiplies sizes; false where one is below 1, or the product is above maxPartitions.
-func count(sizes []int64) (int64, bool) {
-	n := int64(1)
-	for _, size := range sizes {
-		if size < 1 || size > maxPartitions/n {
-			return 0, false
-		}
-		n *= size
-	}
-	return n, true
-}
-
 // partitions gives the partition that has each tile, row-major over tiles.
 func (s *Sharding) partitions() ([]int64, error) {
-	n, ok := count(s.tiles)
-	if !ok {
+	n, ok := shape.Count(s.tiles)
+	if !ok || n == 0 || n > maxPartitions {
 		return nil, status.Errorf(status.InvalidArgument, "expected a sharding with at most %d tiles, at least one along each dimension, got tiles %v", maxPartitions, s.tiles)
 	}
 	if s.Devices != nil || len(s.iotaDims) == 0 {
@@ -119,7 +107,7 @@ func (s *Sharding) partitions() ([]int64, error) {
 		}
 		return s.Devices, nil
 	}
-	if counted, ok := count(s.iotaDims); !ok || counted != n || len(s.iotaPerm) != len(s.iotaDims) {
+	if counted, ok := shape.Count(s.iotaDims); !ok || counted != n || len(s.iotaPerm) != len(s.iotaDims) {
 		return nil, status.Errorf(status.InvalidArgument, "a sharding with tiles %v counts devices by %v in order %v", s.tiles, s.iotaDims, s.iotaPerm)
 	}
 	strides := shape.RowMajorStrides(s.iotaDims)
