@@ -113,7 +113,7 @@ func (s *Sharding) partitions() ([]int64, error) {
 	strides := shape.RowMajorStrides(s.iotaDims)
 	dims, steps := make([]int64, len(s.iotaPerm)), make([]int64, len(s.iotaPerm))
 	for i, p := range s.iotaPerm {
-		if p < 0 || p >= int64(len(strides)) {
+		if p < 0 || p >= int64(len(strides)) || slices.Contains(s.iotaPerm[:i], p) {
 			return nil, status.Errorf(status.InvalidArgument, "a sharding transposes devices by %v", s.iotaPerm)
 		}
 		dims[i], steps[i] = s.iotaDims[p], strides[p]
